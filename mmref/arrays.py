@@ -1,0 +1,203 @@
+"""The one door for foreign arrays: NumPy, lists, torch tensors, anything with DLPack.
+
+What comes out is a C-contiguous NumPy array of a dtype the kernels know; what
+cannot come in is refused with a named error, never guessed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mmref.errors import RefusedPrompt
+
+__all__ = ["integer_matrix", "mask_matrix", "to_numpy"]
+
+_INT64 = np.dtype(np.int64)
+_INT32 = np.dtype(np.int32)
+_BOOL = np.dtype(np.bool_)
+
+
+def to_numpy(value: Any, name: str) -> npt.NDArray[Any]:
+    """Any array-like as a NumPy array, without copying where that is possible.
+
+    Parameters
+    ----------
+    value : array_like
+        NumPy array, nested sequence, CPU torch tensor, or an object with DLPack.
+    name : str
+        The argument's name, for errors.
+
+    Returns
+    -------
+    numpy.ndarray
+        A numeric or boolean array.
+
+    Raises
+    ------
+    RefusedPrompt
+        ``array-ragged`` (rows of unequal length), ``array-device`` (a tensor
+        that is not in host memory), ``array-type`` (strings, objects).
+    """
+    if isinstance(value, np.ndarray):
+        array: npt.NDArray[Any] = value
+    else:
+        # torch tensors say `device.type`; reading a GPU tensor would copy it silently or fail late
+        device = getattr(value, "device", None)
+        device_type = getattr(device, "type", "cpu")
+        if device_type != "cpu":
+            raise RefusedPrompt(
+                "array-device",
+                where=name,
+                got=f"a tensor on device {device}",
+                expected="an array in host memory",
+                hint="pass tensor.cpu()",
+            )
+        try:
+            if hasattr(value, "detach"):
+                array = np.asarray(value.detach())
+            elif hasattr(value, "__dlpack__"):
+                array = np.from_dlpack(value)
+            else:
+                array = np.asarray(value)
+        except (ValueError, TypeError, BufferError, RuntimeError, OverflowError) as error:
+            raise RefusedPrompt(
+                "array-ragged" if "inhomogeneous" in str(error) else "array-type",
+                where=name,
+                got=_first_line(error),
+                expected="a rectangular array of numbers",
+                hint="pad the rows to one length and pass attention_mask"
+                if "inhomogeneous" in str(error)
+                else "",
+            ) from error
+    if array.dtype.kind not in "biuf":
+        raise RefusedPrompt(
+            "array-type",
+            where=name,
+            got=f"dtype {array.dtype}",
+            expected="an array of numbers",
+        )
+    return array
+
+
+def integer_matrix(value: Any, name: str) -> npt.NDArray[Any]:
+    """A (batch, seq) matrix of int32 or int64; a vector becomes one row.
+
+    Parameters
+    ----------
+    value : array_like
+        Token ids.
+    name : str
+        The argument's name, for errors.
+
+    Returns
+    -------
+    numpy.ndarray
+        int32 or int64, shape (batch, seq), C-contiguous, perhaps read-only.
+
+    Raises
+    ------
+    RefusedPrompt
+        ``<name>-dtype``, ``<name>-rank``, ``<name>-empty`` and what `to_numpy` raises.
+    """
+    array = to_numpy(value, name)
+    if array.dtype != _INT64 and array.dtype != _INT32 and array.size:
+        array = _as_int64(array, name)
+    if array.ndim == 1:
+        array = array.reshape(1, -1)
+    elif array.ndim != 2:
+        raise RefusedPrompt(
+            f"{_code(name)}-rank",
+            where=name,
+            got=f"shape {array.shape}",
+            expected="(batch, seq) or (seq,)",
+        )
+    if array.size == 0:
+        raise RefusedPrompt(
+            f"{_code(name)}-empty",
+            where=name,
+            got=f"shape {array.shape}",
+            expected="at least one token",
+        )
+    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+
+
+def mask_matrix(value: Any, name: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    """A mask as uint8 or int64 of a given shape; its values are checked by the kernels.
+
+    Parameters
+    ----------
+    value : array_like
+        bool or 0/1.
+    name : str
+        The argument's name, for errors.
+    shape : tuple of int
+        The (batch, seq) it must have; a vector may stand for one row.
+
+    Returns
+    -------
+    numpy.ndarray
+        uint8 or int64, shape ``shape``, C-contiguous.
+
+    Raises
+    ------
+    RefusedPrompt
+        ``mask-shape``, ``mask-value``, ``mask-dtype`` and what `to_numpy` raises.
+    """
+    array = to_numpy(value, name)
+    if array.ndim == 1 and shape[0] == 1:
+        array = array.reshape(1, -1)
+    if array.shape != shape:
+        raise RefusedPrompt(
+            "mask-shape",
+            where=name,
+            got=f"shape {array.shape}",
+            expected=f"{shape}, the shape of input_ids",
+            hint="a mask that also covers generated tokens does not belong to this prompt"
+            if array.ndim == 2 and array.shape[0] == shape[0] and array.shape[1] > shape[1]
+            else "",
+        )
+    if array.dtype == _BOOL:
+        array = array.view(np.uint8)
+    elif array.dtype.kind == "f":
+        if not np.isin(array, (0.0, 1.0)).all():
+            raise RefusedPrompt(
+                "mask-value",
+                where=name,
+                got=f"dtype {array.dtype} with values other than 0 and 1",
+                expected="bool or 0/1",
+                hint="an additive mask (0 and -inf) is a different thing",
+            )
+        array = array.astype(np.int64)
+    elif array.dtype != _INT64:
+        array = _as_int64(array, name)
+    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+
+
+def _as_int64(array: npt.NDArray[Any], name: str) -> npt.NDArray[np.int64]:
+    if array.dtype.kind not in "iu":
+        raise RefusedPrompt(
+            f"{_code(name)}-dtype",
+            where=name,
+            got=f"dtype {array.dtype}",
+            expected="an integer array",
+            hint="booleans are not token ids" if array.dtype.kind == "b" else "",
+        )
+    if array.dtype.kind == "u" and array.size and int(array.max()) > np.iinfo(np.int64).max:
+        raise RefusedPrompt(
+            f"{_code(name)}-dtype",
+            where=name,
+            got=f"{int(array.max())}",
+            expected="values that fit int64",
+        )
+    return array.astype(np.int64)
+
+
+def _code(name: str) -> str:
+    return name.replace("attention_mask", "mask").replace("_", "-")
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

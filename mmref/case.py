@@ -1,0 +1,350 @@
+"""The common currency: a case goes in, an outcome comes out.
+
+Strategies make cases, files store them, engines run them, `mmref diff`
+compares the outcomes. Both have a JSON form that a person can read and type.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from mmref.errors import BadCase
+from mmref.families.row import TokenIds
+
+__all__ = ["Case", "Outcome", "Scalar"]
+
+Array = npt.NDArray[Any]
+Scalar = int | float | str | list[str]
+Status = Literal["answer", "refusal", "crash", "timeout"]
+
+_DTYPES = ("int64", "int32", "uint8", "bool", "float32", "float64")
+_TOKEN_NAMES = tuple(TokenIds.__dataclass_fields__)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Case:
+    """One input, for any engine.
+
+    Parameters
+    ----------
+    family : str
+        A family name or alias.
+    arrays : mapping of str to numpy.ndarray
+        For the subject ``positions``: ``input_ids``, and where given
+        ``attention_mask``, ``image_grid_thw``, ``video_grid_thw``,
+        ``second_per_grid_ts`` (float64 stands for a Python list of numbers,
+        float32 for an array or tensor).
+    scalars : mapping of str to int, float, str or list of str
+        ``spatial_merge_size``, ``tokens_per_second``, ``decode_steps`` (tokens
+        generated after the prompt), ``num_beams``, ``unset`` (names of token
+        ids that a model's configuration leaves out).
+    token_ids : mapping of str to int, optional
+        Fields of `mmref.families.TokenIds`; default: the family's.
+    subject : str
+        What is asked.
+
+    Examples
+    --------
+    >>> case = Case("qwen2_vl", {"input_ids": np.array([[5, 6]])})
+    >>> Case.from_json(case.to_json()).arrays["input_ids"].tolist()
+    [[5, 6]]
+    """
+
+    family: str
+    arrays: Mapping[str, Array]
+    scalars: Mapping[str, Scalar] = field(default_factory=dict)
+    token_ids: Mapping[str, int] | None = None
+    subject: str = "positions"
+
+    @property
+    def ids(self) -> TokenIds | None:
+        """The token ids as a `TokenIds`, or None for the family's own."""
+        return None if self.token_ids is None else TokenIds(**self.token_ids)
+
+    @property
+    def decode_steps(self) -> int:
+        """Tokens generated after the prompt."""
+        return int(self.scalars.get("decode_steps", 0))  # type: ignore[arg-type]
+
+    @property
+    def key(self) -> str:
+        """A short stable name of the content."""
+        return hashlib.sha256(self.to_json()).hexdigest()[:12]
+
+    def with_scalars(self, **scalars: Scalar) -> Case:
+        """A copy with other scalars.
+
+        Parameters
+        ----------
+        **scalars : int, float, str or list of str
+            New values by name.
+
+        Returns
+        -------
+        Case
+            The copy.
+        """
+        return replace(self, scalars={**self.scalars, **scalars})
+
+    def to_builtins(self) -> dict[str, Any]:
+        """The JSON form as Python objects.
+
+        Returns
+        -------
+        dict
+            Only what is set.
+        """
+        data: dict[str, Any] = {"subject": self.subject, "family": self.family}
+        data["arrays"] = {name: _array_out(value) for name, value in self.arrays.items()}
+        if self.scalars:
+            data["scalars"] = {name: _float_out(value) for name, value in self.scalars.items()}
+        if self.token_ids is not None:
+            data["token_ids"] = dict(self.token_ids)
+        return data
+
+    def to_json(self, *, indent: int | None = None) -> bytes:
+        """The JSON form as text.
+
+        Parameters
+        ----------
+        indent : int, optional
+            Spaces a level; default: one line.
+
+        Returns
+        -------
+        bytes
+            UTF-8.
+        """
+        data = msgspec.json.encode(self.to_builtins())
+        return data if indent is None else msgspec.json.format(data, indent=indent)
+
+    @classmethod
+    def from_builtins(cls, data: Any) -> Case:
+        """A case from its JSON form.
+
+        Parameters
+        ----------
+        data : dict
+            As `to_builtins` returns it.
+
+        Returns
+        -------
+        Case
+            The case.
+
+        Raises
+        ------
+        BadCase
+            If the form is not that of a case.
+        """
+        try:
+            form = msgspec.convert(data, _CaseForm)
+        except msgspec.ValidationError as error:
+            raise BadCase("bad-case", where="case", got=str(error)) from error
+        token_ids = form.token_ids
+        for name in token_ids or ():
+            if name not in _TOKEN_NAMES:
+                raise BadCase(
+                    "bad-case",
+                    where=f"case, token_ids.{name}",
+                    got="not a token id that is known",
+                    expected=f"one of {', '.join(_TOKEN_NAMES)}",
+                )
+        arrays = {name: _array_in(name, value) for name, value in form.arrays.items()}
+        scalars = {name: _float_in(value) for name, value in form.scalars.items()}
+        return cls(form.family, arrays, scalars, token_ids, form.subject)
+
+    @classmethod
+    def from_json(cls, text: bytes | str) -> Case:
+        """A case from JSON text.
+
+        Parameters
+        ----------
+        text : bytes or str
+            One case.
+
+        Returns
+        -------
+        Case
+            The case.
+
+        Raises
+        ------
+        BadCase
+            If the text is not JSON or not a case.
+        """
+        try:
+            data = msgspec.json.decode(text)
+        except msgspec.DecodeError as error:
+            raise BadCase("bad-json", where="case", got=str(error)) from error
+        return cls.from_builtins(data)
+
+    @classmethod
+    def from_file(cls, path: Path) -> Case:
+        """A case from a JSON file, also from a finding that holds one under ``case``.
+
+        Parameters
+        ----------
+        path : Path
+            The file.
+
+        Returns
+        -------
+        Case
+            The case.
+
+        Raises
+        ------
+        BadCase
+            If the file cannot be read or holds no case.
+        """
+        try:
+            data = msgspec.json.decode(path.read_bytes())
+        except OSError as error:
+            got = error.strerror or "unreadable"
+            raise BadCase("unreadable-file", where=str(path), got=got) from error
+        except msgspec.DecodeError as error:
+            raise BadCase("bad-json", where=str(path), got=str(error)) from error
+        if isinstance(data, dict) and isinstance(data.get("case"), dict):
+            data = data["case"]
+        return cls.from_builtins(data)
+
+
+class _CaseForm(msgspec.Struct, forbid_unknown_fields=True):
+    family: str
+    arrays: dict[str, Any]
+    scalars: dict[str, int | float | str | list[str]] = {}
+    token_ids: dict[str, int] | None = None
+    subject: Literal["positions"] = "positions"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """What an engine, or the reference, made of a case.
+
+    Parameters
+    ----------
+    status : {"answer", "refusal", "crash", "timeout"}
+        How it ended.
+    arrays : mapping of str to numpy.ndarray
+        ``position_ids`` (3, batch, seq), ``rope_deltas`` (batch,),
+        ``attention_mask`` (batch, seq), and after ``decode_steps``:
+        ``next_position_ids`` (3, batch, steps), ``cached_position_ids``,
+        ``masked_position_ids``, ``next_attention_mask`` (batch, seq + steps).
+    error : str
+        Type or code of the error, unless it answered.
+    message : str
+        First line of what it said.
+    """
+
+    status: Status
+    arrays: Mapping[str, Array] = field(default_factory=dict)
+    error: str = ""
+    message: str = ""
+
+    @classmethod
+    def refusal(cls, error: BaseException) -> Outcome:
+        """An outcome from the exception an engine raised.
+
+        Parameters
+        ----------
+        error : BaseException
+            What was raised.
+
+        Returns
+        -------
+        Outcome
+            With status ``refusal``.
+        """
+        name = getattr(error, "code", None) or type(error).__name__
+        lines = str(error).strip().splitlines()
+        return cls("refusal", {}, str(name), lines[0][:300] if lines else "")
+
+    def to_builtins(self) -> dict[str, Any]:
+        """The JSON form as Python objects.
+
+        Returns
+        -------
+        dict
+            Only what is set.
+        """
+        data: dict[str, Any] = {"status": self.status}
+        if self.arrays:
+            data["arrays"] = {name: _array_out(value) for name, value in self.arrays.items()}
+        if self.error:
+            data["error"] = self.error
+        if self.message:
+            data["message"] = self.message
+        return data
+
+    @classmethod
+    def from_builtins(cls, data: Mapping[str, Any]) -> Outcome:
+        """An outcome from its JSON form.
+
+        Parameters
+        ----------
+        data : mapping
+            As `to_builtins` returns it.
+
+        Returns
+        -------
+        Outcome
+            The outcome.
+        """
+        arrays = {name: _array_in(name, value) for name, value in data.get("arrays", {}).items()}
+        return cls(data["status"], arrays, data.get("error", ""), data.get("message", ""))
+
+
+def _array_out(array: Array) -> Any:
+    """Nested lists where they say it all, else dtype, shape and flat data."""
+    plain = array.size and array.dtype in (np.int64, np.bool_, np.float64)
+    data = array.tolist() if plain else array.ravel().tolist()
+    if array.dtype.kind == "f":
+        data = _float_out(data)
+    if plain:
+        return data
+    return {"dtype": str(array.dtype), "shape": list(array.shape), "data": data}
+
+
+def _array_in(name: str, value: Any) -> Array:
+    where = f"case, arrays.{name}"
+    try:
+        if isinstance(value, dict):
+            dtype = value["dtype"]
+            if dtype not in _DTYPES:
+                expected = ", ".join(_DTYPES)
+                raise BadCase("bad-case", where=where, got=f"dtype {dtype!r}", expected=expected)
+            data = np.array(_float_in(value["data"]), dtype=dtype)
+            return data.reshape([int(side) for side in value["shape"]])
+        array = np.array(_float_in(value))
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise BadCase("bad-case", where=where, got=f"not an array: {error}") from error
+    if array.dtype.kind not in "bif" or not isinstance(value, list):
+        raise BadCase("bad-case", where=where, got=f"{array.dtype}", expected="a list of numbers")
+    return array
+
+
+def _float_out(value: Any) -> Any:
+    """JSON has no NaN and no infinity: they travel as text."""
+    if isinstance(value, list):
+        return [_float_out(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return repr(value)
+    return value
+
+
+def _float_in(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_float_in(entry) for entry in value]
+    if isinstance(value, str) and value in ("nan", "inf", "-inf"):
+        return float(value)
+    return value

@@ -1,0 +1,197 @@
+"""The named differences between the reference and releases of engines.
+
+To add a difference: one entry in the engine's file. To add a release: its
+number in `RELEASES` and, where needed, ``before`` on entries that it mended.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mmref.differences import genai, transformers
+from mmref.differences.base import Difference, version_key
+from mmref.differences.rules import REFERENCE, PositionRules
+from mmref.errors import UnknownName
+
+__all__ = [
+    "ALL",
+    "REFERENCE",
+    "RELEASES",
+    "Difference",
+    "PositionRules",
+    "Release",
+    "get",
+    "nearest_release",
+    "release",
+    "rules_names",
+]
+
+RELEASES: dict[str, tuple[str, ...]] = {
+    "transformers": ("5.24",),
+    "onnxruntime-genai": ("0.18",),
+}
+"""The releases whose behaviour is described, oldest first."""
+
+ALL: tuple[Difference, ...] = transformers.DIFFERENCES + genai.DIFFERENCES
+"""Every named difference."""
+
+_BY_ID = {difference.id: difference for difference in ALL}
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A release of an engine, as the reference and its differences.
+
+    Parameters
+    ----------
+    engine : str
+        The engine's name on PyPI.
+    version : str
+        A release of `RELEASES`.
+    differences : tuple of Difference
+        Those that hold.
+    """
+
+    engine: str
+    version: str
+    differences: tuple[Difference, ...]
+
+    @property
+    def name(self) -> str:
+        """The name for ``rules=``."""
+        return f"{self.engine}-{self.version}"
+
+    @property
+    def rules(self) -> PositionRules:
+        """The reference's rules with every change of the release."""
+        return self.rules_without(None)
+
+    def rules_without(self, left_out: Difference | None) -> PositionRules:
+        """The rules with one difference taken away.
+
+        Parameters
+        ----------
+        left_out : Difference or None
+            The one to leave out.
+
+        Returns
+        -------
+        PositionRules
+            The rules.
+        """
+        changes: dict[str, Any] = {}
+        for difference in self.differences:
+            if difference is not left_out:
+                changes.update(difference.sets)
+        return replace(REFERENCE, **changes)
+
+    def without(self, left_out: Difference) -> Release:
+        """The release as if one of its differences were mended.
+
+        Parameters
+        ----------
+        left_out : Difference
+            The one to leave out.
+
+        Returns
+        -------
+        Release
+            The rest.
+        """
+        rest = tuple(entry for entry in self.differences if entry is not left_out)
+        return Release(self.engine, self.version, rest)
+
+
+def release(engine: str, version: str) -> Release:
+    """A described release with its differences.
+
+    Parameters
+    ----------
+    engine : str
+        The engine's name on PyPI.
+    version : str
+        One of `RELEASES`.
+
+    Returns
+    -------
+    Release
+        The release.
+
+    Raises
+    ------
+    UnknownName
+        If that release is not described.
+    """
+    if version not in RELEASES.get(engine, ()):
+        raise UnknownName("rules", f"{engine}-{version}", rules_names())
+    held = (entry for entry in ALL if entry.engine == engine and entry.holds_for(version))
+    return Release(engine, version, tuple(held))
+
+
+def nearest_release(engine: str, version: str) -> Release:
+    """The described release nearest below an installed version.
+
+    Parameters
+    ----------
+    engine : str
+        The engine's name on PyPI.
+    version : str
+        What is installed.
+
+    Returns
+    -------
+    Release
+        The newest described release that is not newer, else the oldest.
+
+    Raises
+    ------
+    UnknownName
+        If the engine has no described release.
+
+    Examples
+    --------
+    >>> nearest_release("transformers", "5.24.3").version
+    '5.24'
+    """
+    known = RELEASES.get(engine)
+    if not known:
+        raise UnknownName("engine", engine, RELEASES)
+    lower = [entry for entry in known if version_key(entry) <= version_key(version)]
+    return release(engine, lower[-1] if lower else known[0])
+
+
+def rules_names() -> tuple[str, ...]:
+    """The names that ``rules=`` takes.
+
+    Returns
+    -------
+    tuple of str
+        ``"reference"`` and one for each described release.
+    """
+    names = [f"{engine}-{version}" for engine, known in RELEASES.items() for version in known]
+    return ("reference", *names)
+
+
+def get(identifier: str) -> Difference:
+    """A difference by its id.
+
+    Parameters
+    ----------
+    identifier : str
+        The id.
+
+    Returns
+    -------
+    Difference
+        The entry.
+
+    Raises
+    ------
+    UnknownName
+        If there is none.
+    """
+    try:
+        return _BY_ID[identifier]
+    except KeyError:
+        raise UnknownName("difference", identifier, _BY_ID) from None

@@ -1,0 +1,80 @@
+"""One frozen row per model family: which rule of each kind it follows, and its defaults.
+
+A row names groups, it holds no code. To add a family that follows known rules,
+add a row to `mmref.families.rows`; nothing else changes.
+
+Every value comes from the family's configuration class in transformers 5.24
+(``source`` names the module) unless a comment beside it says otherwise.
+"""
+
+from __future__ import annotations
+
+from mmref.errors import UnknownName
+from mmref.families.row import Family, TokenIds
+from mmref.families.rows import ALIASES, ROWS
+
+__all__ = ["Family", "TokenIds", "aliases", "get", "names"]
+
+_BY_NAME = {row.name: row for row in ROWS}
+_BY_NAME.update({alias: _BY_NAME[name] for alias, name in ALIASES.items()})
+
+
+def names() -> tuple[str, ...]:
+    """Names of all families, transformers' ``model_type`` names, without aliases.
+
+    Returns
+    -------
+    tuple of str
+        The names, in the order of the table.
+
+    Examples
+    --------
+    >>> "qwen2_5_vl" in names()
+    True
+    """
+    return tuple(row.name for row in ROWS)
+
+
+def aliases() -> dict[str, str]:
+    """Other names that engines use for a family.
+
+    Returns
+    -------
+    dict of str to str
+        Alias to family name.
+
+    Examples
+    --------
+    >>> aliases()["fara"]
+    'qwen2_5_vl'
+    """
+    return dict(ALIASES)
+
+
+def get(name: str) -> Family:
+    """The row of a family.
+
+    Parameters
+    ----------
+    name : str
+        A name of `names` or an alias.
+
+    Returns
+    -------
+    Family
+        The row.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such family; lists the known ones and the closest.
+
+    Examples
+    --------
+    >>> get("fara").name
+    'qwen2_5_vl'
+    """
+    try:
+        return _BY_NAME[name]
+    except (KeyError, TypeError):
+        raise UnknownName("family", name, _BY_NAME) from None

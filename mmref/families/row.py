@@ -1,0 +1,92 @@
+"""The columns of a family row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Literal
+
+__all__ = ["Family", "TokenIds"]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenIds:
+    """The token ids that position and fusion logic looks at.
+
+    Parameters
+    ----------
+    image, video : int or None
+        Placeholders of images and videos.
+    vision_start, vision_end : int or None
+        Boundary tokens around a block of placeholders. Not needed for
+        positions by the reference; some engines look for them.
+    video_start, video_end : int or None
+        Markers around a whole video, for families whose video frames use the
+        image placeholder (the GLM-4V line).
+    pad, eos : int or None
+        Padding and end-of-sequence ids. The reference goes by the mask; some
+        engines recognise padding by id.
+    """
+
+    image: int | None = None
+    video: int | None = None
+    vision_start: int | None = None
+    vision_end: int | None = None
+    video_start: int | None = None
+    video_end: int | None = None
+    pad: int | None = None
+    eos: int | None = None
+
+    def as_dict(self) -> dict[str, int]:
+        """The ids that are set, by name.
+
+        Returns
+        -------
+        dict of str to int
+            Field name to id.
+        """
+        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return {name: value for name, value in values if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """What distinguishes one model family from another, by the names of rules.
+
+    Parameters
+    ----------
+    name : str
+        transformers' ``model_type``.
+    media_kinds : {"by_id", "by_video_markers"}
+        How image and video placeholders are told apart: each kind has its own
+        id, or both share the image id and a video stands between markers.
+    video_frames : {"whole", "split"}
+        Whether a row (t, h, w) of the video grid is one item, or t items
+        (1, h, w) that may stand apart, between timestamps.
+    time : {"index", "seconds"}
+        What the time axis of a video counts: grid steps, or
+        ``tokens_per_second`` times seconds.
+    spatial_merge_size : int
+        Patches merged into one token, along height and along width.
+    tokens_per_second : float or None
+        Positions per second of video, for ``time="seconds"``.
+    token_ids : TokenIds
+        The ids of the released checkpoints.
+    transformers_class : str
+        The class in ``transformers.models.<name>`` whose ``get_rope_index``
+        computes the positions.
+    genai_type : str or None
+        ONNX Runtime GenAI's ``model.type``, if it has one with 3-D positions.
+    source : str
+        Where the row was read.
+    """
+
+    name: str
+    media_kinds: Literal["by_id", "by_video_markers"]
+    video_frames: Literal["whole", "split"]
+    time: Literal["index", "seconds"]
+    spatial_merge_size: int
+    tokens_per_second: float | None
+    token_ids: TokenIds
+    transformers_class: str
+    genai_type: str | None
+    source: str

@@ -1,0 +1,102 @@
+"""The table of families. Adding a family that follows known rules is adding a row."""
+
+from __future__ import annotations
+
+from mmref.families.row import Family, TokenIds
+
+__all__ = ["ALIASES", "ROWS"]
+
+# Qwen2-VL to Qwen3-VL share one tokenizer. <|endoftext|> pads, <|im_end|> ends a turn
+# (tokenizer_config.json of the released checkpoints; the config classes leave pad unset).
+_QWEN = TokenIds(
+    image=151655,
+    video=151656,
+    vision_start=151652,
+    vision_end=151653,
+    pad=151643,
+    eos=151645,
+)
+_QWEN3_5 = TokenIds(image=248056, video=248057, vision_start=248053, vision_end=248054)
+_PADDLE = TokenIds(
+    image=100295, video=100296, vision_start=101305, vision_end=101306, pad=0, eos=2
+)
+
+
+def _glm(image: int, video: int, first_marker: int, video_start: int) -> TokenIds:
+    return TokenIds(
+        image=image,
+        video=video,
+        vision_start=first_marker,
+        vision_end=first_marker + 1,
+        video_start=video_start,
+        video_end=video_start + 1,
+    )
+
+
+def _whole(name: str, token_ids: TokenIds, transformers_class: str) -> Family:
+    """Groups M1: a video is one item, its time axis counts grid steps."""
+    return Family(
+        name=name,
+        media_kinds="by_id",
+        video_frames="whole",
+        time="index",
+        spatial_merge_size=2,
+        tokens_per_second=None,
+        token_ids=token_ids,
+        transformers_class=transformers_class,
+        genai_type=None,
+        source=f"transformers.models.{name}",
+    )
+
+
+def _split(
+    name: str,
+    token_ids: TokenIds,
+    transformers_class: str,
+    genai_type: str | None = None,
+    *,
+    markers: bool = False,
+) -> Family:
+    """Group M3: every frame of a video is an item of its own, between timestamps."""
+    return Family(
+        name=name,
+        media_kinds="by_video_markers" if markers else "by_id",
+        video_frames="split",
+        time="index",
+        spatial_merge_size=2,
+        tokens_per_second=None,
+        token_ids=token_ids,
+        transformers_class=transformers_class,
+        genai_type=genai_type,
+        source=f"transformers.models.{name}",
+    )
+
+
+ROWS: tuple[Family, ...] = (
+    _whole("qwen2_vl", _QWEN, "Qwen2VLModel"),
+    _whole("paddleocr_vl", _PADDLE, "PaddleOCRVLModel"),
+    Family(
+        name="qwen2_5_vl",
+        media_kinds="by_id",
+        video_frames="whole",
+        time="seconds",
+        spatial_merge_size=2,
+        tokens_per_second=2.0,  # the released checkpoints; the config class says 4
+        token_ids=_QWEN,
+        transformers_class="Qwen2_5_VLModel",
+        genai_type="qwen2_5_vl",
+        source="transformers.models.qwen2_5_vl",
+    ),
+    _split("qwen3_vl", _QWEN, "Qwen3VLModel", "qwen3_vl"),
+    _split("qwen3_vl_moe", _QWEN, "Qwen3VLMoeModel"),
+    _split("qwen3_5", _QWEN3_5, "Qwen3_5Model", "qwen3_5"),
+    _split("qwen3_5_moe", _QWEN3_5, "Qwen3_5MoeModel", "qwen3_5_moe"),
+    _split("glm4v", _glm(151343, 151344, 151339, 151341), "Glm4vModel", markers=True),
+    _split("glm4v_moe", _glm(151363, 151364, 151339, 151341), "Glm4vMoeModel", markers=True),
+    _split("glm46v", _glm(151343, 151344, 151339, 151361), "Glm46VModel", markers=True),
+    _split("glm_ocr", _glm(59280, 59281, 59256, 59258), "GlmOcrModel", markers=True),
+)
+
+ALIASES: dict[str, str] = {
+    "fara": "qwen2_5_vl",  # ONNX Runtime GenAI's model type of a Qwen2.5-VL derivative
+}
