@@ -152,6 +152,7 @@ class Prompt:
     image_grid: IntArray
     video_grid: IntArray
     seconds: npt.NDArray[np.float64]
+    seconds_given: bool
     token_ids: TokenIds
     merge: int
     rate: float
@@ -275,7 +276,19 @@ def read_prompt(
                 expected="nothing",
                 hint="this family's time axis counts grid steps",
             )
-    return Prompt(row, ids, mask, masked, image_grid, video_grid, seconds, chosen, merge, rate)
+    return Prompt(
+        row,
+        ids,
+        mask,
+        masked,
+        image_grid,
+        video_grid,
+        seconds,
+        second_per_grid_ts is not None,
+        chosen,
+        merge,
+        rate,
+    )
 
 
 def scan(

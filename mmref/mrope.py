@@ -48,7 +48,7 @@ class Positions:
         of unmasked tokens.
     """
 
-    __slots__ = ("_decode", "_largest", "_table", "deltas", "position_ids")
+    __slots__ = ("_largest", "_mask", "_rules", "_table", "deltas", "position_ids")
 
     def __init__(
         self,
@@ -56,13 +56,15 @@ class Positions:
         deltas: IntArray,
         largest: IntArray,
         table: IntArray,
-        decode: str = "max",
+        mask: npt.NDArray[Any] | None,
+        rules: PositionRules | None = None,
     ) -> None:
         self.position_ids = positions
         self.deltas = deltas
         self._largest = largest
         self._table = table
-        self._decode = decode
+        self._mask = mask
+        self._rules = rules
 
     @property
     def layout(self) -> Layout:
@@ -97,13 +99,40 @@ class Positions:
             raise ValueError(f"count: {count}, expected at least 0")
         axes, batch, _ = self.position_ids.shape
         steps = np.arange(1, count + 1)
-        if self._decode == "last_column":
+        decode = "max" if self._rules is None else self._rules.decode
+        if decode == "last_column":
             return self.position_ids[:, :, -1:] + steps
         largest = self._largest
-        if self._decode == "empty_row_is_zero":
+        if decode == "empty_row_is_zero":
             largest = np.maximum(largest, 0)
         following = largest[:, None] + steps
         return np.broadcast_to(following, (axes, batch, count)).copy()
+
+    def attention_mask(self, following: int = 0) -> IntArray:
+        """The mask of the prompt and of generated tokens.
+
+        Parameters
+        ----------
+        following : int
+            How many generated tokens the mask covers.
+
+        Returns
+        -------
+        numpy.ndarray
+            int64, shape (batch, seq + following), 1 for tokens that exist.
+
+        Examples
+        --------
+        >>> r = position_ids([[0, 5]], family="qwen2_vl", attention_mask=[[0, 1]])
+        >>> r.attention_mask(1).tolist()
+        [[0, 1, 1]]
+        """
+        _, batch, length = self.position_ids.shape
+        mask = np.ones((batch, length + following), np.int64)
+        hidden = following and self._rules is not None and self._rules.decode_mask == "ones"
+        if self._mask is not None and not hidden:
+            mask[:, :length] = self._mask
+        return mask
 
 
 def position_ids(
@@ -232,7 +261,8 @@ def by_reference(prompt: Prompt) -> Positions:
         out,
     )
     prompt.raise_fault(fault)
-    return Positions(out, largest + 1 - unmasked, largest, spans[:count])
+    mask = prompt.mask if prompt.masked else None
+    return Positions(out, largest + 1 - unmasked, largest, spans[:count], mask)
 
 
 def by_release(
@@ -279,62 +309,55 @@ def by_release(
 def _by_rules(
     prompt: Prompt, release: Release, scalars: Mapping[str, int | float | str | list[str]]
 ) -> Positions:
-    from mmref.kernels import layout_variants
-
     rules = release.rules
     image_id, video_id, vision_start_id, pad_id = _engine_ids(prompt, rules, scalars)
     ids, mask = _engine_mask(prompt, rules, pad_id)
     batch, length = ids.shape
-    video_grid = prompt.video_grid
-    joined = rules.frames == "joined"
+    video_grid, seconds, rate = prompt.video_grid, prompt.seconds, prompt.rate
     split = prompt.family.video_frames == "split"
     timed = prompt.family.time == "seconds"
-    seconds, rate = prompt.seconds, prompt.rate
-    if split and joined:
+    if split and rules.frames == "joined":
         # no timestamps known to the engine: one block a video, one second a grid step
-        seconds, rate, timed = np.ones(len(video_grid)), _GENAI_RATE, True
-    elif split and rules.find_media == "after_vision_start" and len(video_grid):
-        video_grid = np.repeat(video_grid, video_grid[:, 0], axis=0)
-        video_grid[:, 0] = 1
+        seconds, rate, timed, split = np.ones(len(video_grid)), _GENAI_RATE, True, False
     time_rule = _SECONDS[rules.seconds] if timed else kernel.TIME_INDEX
     fault = np.zeros(layout_kernel.FAULT_FIELDS, np.int64)
     spans = np.empty((2 * ids.size + batch + 1, layout_kernel.COLUMNS), np.int64)
-    if rules.find_media == "after_vision_start":
-        count = layout_variants.scan_after_vision_start(
-            ids,
-            mask,
-            prompt.image_grid,
-            video_grid,
-            prompt.merge,
-            image_id,
-            video_id,
-            vision_start_id,
-            spans,
-            fault,
-        )
-    else:
+    repeated = np.zeros(batch, np.bool_)
+    if rules.find_media == "runs":
         arguments = list(prompt.scan_arguments())
         arguments[:3] = ids, mask, True
-        arguments[6] = split and not joined
-        arguments[7:9] = image_id, video_id
+        arguments[6:9] = split, image_id, video_id
         count = layout_kernel.scan(*arguments, spans, fault)
+    else:
+        from mmref.kernels import layout_variants
+
+        if split and len(video_grid):
+            video_grid = np.repeat(video_grid, video_grid[:, 0], axis=0)
+            video_grid[:, 0] = 1
+        grids = (prompt.image_grid, video_grid, prompt.merge, image_id, video_id)
+        if rules.find_media == "after_vision_start":
+            count = layout_variants.scan_after_vision_start(
+                ids, mask, *grids, vision_start_id, spans, fault
+            )
+        else:
+            markers = prompt.scan_arguments()[9:]
+            count = layout_variants.scan_one_item_a_run(
+                ids, mask, *grids, *markers, spans, repeated, fault
+            )
+    found = bool(fault[layout_kernel.FAULT_CODE] == layout_kernel.OK)
+    if found and rules.default_seconds == "each_column" and timed and not prompt.seconds_given:
+        videos = spans[:count][spans[:count, layout_kernel.KIND] == layout_kernel.VIDEO]
+        found = not (videos[:, layout_kernel.ITEM] >= length).any()
     out = np.empty((3, batch, length), np.int64)
     largest = np.empty(batch, np.int64)
     unmasked = np.empty(batch, np.int64)
-    if fault[layout_kernel.FAULT_CODE] == layout_kernel.OK:
+    if found:
+        resume, start = _RESUME[rules.resume], _ROW_START[rules.row_start]
         kernel.place(
-            spans,
-            count,
-            seconds,
-            rate,
-            time_rule,
-            _RESUME[rules.resume],
-            _ROW_START[rules.row_start],
-            largest,
-            unmasked,
-            fault,
+            spans, count, seconds, rate, time_rule, resume, start, largest, unmasked, fault
         )
-    if fault[layout_kernel.FAULT_CODE] != layout_kernel.OK:
+        found = bool(fault[layout_kernel.FAULT_CODE] == layout_kernel.OK)
+    if not found:
         raise EngineRefusal(
             "media-not-found",
             where=f"{release.engine} {release.version}",
@@ -342,7 +365,9 @@ def _by_rules(
             hint="its rules: " + ", ".join(entry.id for entry in release.differences if entry.sets),
         )
     kernel.fill(spans, count, mask, seconds, rate, time_rule, out)
-    return Positions(out, largest + 1 - unmasked, largest, spans[:count], rules.decode)
+    for row in np.flatnonzero(repeated):
+        out[:, row, mask[row] != 0] = 0
+    return Positions(out, largest + 1 - unmasked, largest, spans[:count], mask, rules)
 
 
 def _engine_ids(

@@ -25,6 +25,7 @@ __all__ = [
     "nearest_release",
     "release",
     "rules_names",
+    "version_key",
 ]
 
 RELEASES: dict[str, tuple[str, ...]] = {

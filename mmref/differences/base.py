@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from mmref.case import Case, Scalar
+import numpy as np
 
-__all__ = ["Difference", "Refuses", "version_key"]
+from mmref.case import Array, Case, Scalar
+
+__all__ = ["Difference", "Refuses", "small_case", "version_key"]
 
 # (prompt, spans, scalars) -> whether the engine refuses; prompt is a mmref.layout.Prompt
 Refuses = Callable[[Any, Any, Mapping[str, Scalar]], bool]
@@ -92,6 +94,57 @@ class Difference:
         if key < version_key(self.since):
             return False
         return self.before is None or key < version_key(self.before)
+
+
+def small_case(
+    ids: list[list[int]],
+    family: str = "qwen2_5_vl",
+    *,
+    images: list[list[int]] | None = None,
+    videos: list[list[int]] | None = None,
+    mask: list[list[int]] | None = None,
+    seconds: Array | None = None,
+    token_ids: Mapping[str, int] | None = None,
+    **scalars: Scalar,
+) -> Case:
+    """A case as one writes it by hand, with the small token ids of the generated ones.
+
+    Parameters
+    ----------
+    ids : list of list of int
+        Rows of tokens: 10 image, 11 video, 12 vision_start, 13 vision_end, 0 pad,
+        2 eos, from 20 on text.
+    family : str
+        A family name.
+    images, videos : list of list of int, optional
+        Grids.
+    mask : list of list of int, optional
+        0 and 1.
+    seconds : numpy.ndarray, optional
+        float64 stands for a Python list.
+    token_ids : mapping of str to int, optional
+        Ids to change.
+    **scalars : int, float, str or list of str
+        Scalars of the case.
+
+    Returns
+    -------
+    Case
+        The case.
+    """
+    arrays: dict[str, Array] = {"input_ids": np.array(ids, np.int64)}
+    if mask is not None:
+        arrays["attention_mask"] = np.array(mask, np.int64)
+    if images is not None:
+        arrays["image_grid_thw"] = np.array(images, np.int64)
+    if videos is not None:
+        arrays["video_grid_thw"] = np.array(videos, np.int64)
+    if seconds is not None:
+        arrays["second_per_grid_ts"] = seconds
+    return Case(family, arrays, scalars, {**_SMALL_IDS, **(token_ids or {})})
+
+
+_SMALL_IDS = {"image": 10, "video": 11, "vision_start": 12, "vision_end": 13, "pad": 0, "eos": 2}
 
 
 def version_key(version: str) -> tuple[int, ...]:

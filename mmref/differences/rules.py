@@ -18,9 +18,10 @@ class PositionRules:
 
     Parameters
     ----------
-    find_media : {"runs", "after_vision_start"}
-        Runs of placeholders, or one item laid over what follows each
-        vision_start that a placeholder follows directly.
+    find_media : {"runs", "one_item_a_run", "after_vision_start"}
+        Runs of whole items; one item for each run, whatever its length, laid over
+        the row in order; or one item laid over what follows each vision_start that
+        a placeholder follows directly.
     frames : {"split", "joined"}
         For families whose videos are split into frames: whether they are.
     padding : {"mask", "pad_id"}
@@ -34,6 +35,9 @@ class PositionRules:
         one, or the item's start plus its larger side.
     seconds : {"float32", "float64_product", "rounded"}
         How the time of a grid step is computed; see `mmref.kernels.mrope`.
+    default_seconds : {"each_video", "each_column"}
+        Whether the default of one second has an entry for each video, or one for each
+        column of the token ids.
     decode : {"max", "last_column", "empty_row_is_zero"}
         The position of the next token: the row's largest plus one; its last
         column's plus one; or the largest plus one where a row without tokens
@@ -47,13 +51,14 @@ class PositionRules:
         The mask of the prompt's tokens in decode steps.
     """
 
-    find_media: Literal["runs", "after_vision_start"] = "runs"
+    find_media: Literal["runs", "one_item_a_run", "after_vision_start"] = "runs"
     frames: Literal["split", "joined"] = "split"
     padding: Literal["mask", "pad_id"] = "mask"
     unset_ids: Literal["unknown", "zero"] = "unknown"
     row_start: Literal["zero", "one_after_first"] = "zero"
     resume: Literal["max", "spatial"] = "max"
     seconds: Literal["float32", "float64_product", "rounded"] = "float32"
+    default_seconds: Literal["each_video", "each_column"] = "each_video"
     decode: Literal["max", "last_column", "empty_row_is_zero"] = "max"
     cached_decode: Literal["max", "cache_length"] = "max"
     masked_decode: Literal["max", "every_column"] = "max"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from numba import njit
 
 from mmref.kernels.layout import (
+    COUNT,
     IMAGE,
     NO_ITEM_LEFT,
     RUN_SHORTER,
@@ -14,6 +15,8 @@ from mmref.kernels.layout import (
     item_tokens,
     report,
 )
+
+NO_KIND = -1
 
 
 @njit(cache=True, nogil=True)
@@ -90,4 +93,95 @@ def scan_after_vision_start(
         tokens = count_unmasked(mask, row, cursor, length)
         if tokens > 0:
             at = add_span(spans, at, row, TEXT, -1, 0, cursor, length, tokens, 0, 0, 0)
+    return at
+
+
+@njit(cache=True, nogil=True)
+def scan_one_item_a_run(
+    ids,
+    mask,
+    image_grid,
+    video_grid,
+    merge,
+    image_id,
+    video_id,
+    markers,
+    video_start_id,
+    video_end_id,
+    spans,
+    repeated,
+    fault,
+):
+    """One item for each run of placeholders, whatever its length.
+
+    Only the total of a row is checked: text and items are laid over its tokens
+    one after another. A row that comes to one position repeats it (``repeated``).
+    The way of transformers from 5.3 on (``get_rope_index``).
+    """
+    batch, length = ids.shape
+    limit = batch * length
+    at = 0
+    image, video = 0, 0
+    for row in range(batch):
+        tokens = count_unmasked(mask, row, 0, length)
+        laid = 0
+        place = 0  # where the next span goes; runs ahead of, or lags behind, the token read
+        inside_video = 0
+        kind_before = NO_KIND
+        run = 0
+        first_span = at
+        for index in range(length + 1):
+            kind = NO_KIND
+            if index < length:
+                if mask[row, index] == 0:
+                    continue
+                kind = TEXT
+                token = ids[row, index]
+                if token == image_id:
+                    kind = VIDEO if markers and inside_video > 0 else IMAGE
+                elif markers:
+                    if token == video_start_id:
+                        inside_video += 1
+                    elif token == video_end_id:
+                        inside_video -= 1
+                elif token == video_id:
+                    kind = VIDEO
+            if kind == kind_before:
+                run += 1
+                continue
+            if kind_before != NO_KIND:  # a run has ended
+                item, need, t, h, w = -1, run, 0, 0, 0
+                if kind_before != TEXT:
+                    grid = image_grid if kind_before == IMAGE else video_grid
+                    item = image if kind_before == IMAGE else video
+                    if item >= grid.shape[0]:
+                        return report(
+                            fault, NO_ITEM_LEFT, row, kind_before, item, index, index, run, item
+                        )
+                    t, h, w = grid[item, 0], grid[item, 1] // merge, grid[item, 2] // merge
+                    need = item_tokens(t, h, w, limit)
+                    if kind_before == IMAGE:
+                        image += 1
+                    else:
+                        video += 1
+                laid += need
+                if laid > tokens:
+                    return report(
+                        fault, RUN_SHORTER, row, kind_before, item, index, index, run, need
+                    )
+                while mask[row, place] == 0:
+                    place += 1
+                start = place
+                left = need
+                while left > 0:
+                    left -= mask[row, place] != 0
+                    place += 1
+                at = add_span(spans, at, row, kind_before, item, 0, start, place, need, t, h, w)
+            kind_before = kind
+            run = 1
+        if laid < tokens:
+            if laid != 1:
+                return report(fault, RUN_SHORTER, row, TEXT, -1, 0, length, laid, tokens)
+            repeated[row] = 1
+            spans[first_span, COUNT] = tokens
     return at

@@ -1,0 +1,9 @@
+"""Behind `mmref diff`: predict, compare, attribute, run."""
+
+from __future__ import annotations
+
+from mmref.differential.compare import Verdict, judge, unlike
+from mmref.differential.predict import predict, reference
+from mmref.differential.run import Report, run, run_case
+
+__all__ = ["Report", "Verdict", "judge", "predict", "reference", "run", "run_case", "unlike"]

@@ -1,0 +1,444 @@
+"""The main job: many cases on the real engines, every outcome accounted for."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from mmref import engines, families
+from mmref.case import Case, Outcome
+from mmref.differences import ALL, Release, nearest_release, version_key
+from mmref.differential.compare import Verdict, judge
+from mmref.engines import Engine
+from mmref.errors import MissingExtra
+
+__all__ = ["EngineReport", "Finding", "Report", "run", "run_case"]
+
+Progress = Callable[[int, int], None]
+_REFUSED_SHARE = 5  # one generated case in so many is one that the reference refuses
+_SHRUNK_KINDS = 5  # so many kinds of new difference are shrunk for each engine
+
+
+@dataclass(slots=True)
+class EngineReport:
+    """What came of one engine."""
+
+    engine: Engine
+    release: Release
+    compared: int = 0
+    equal: int = 0
+    known: int = 0
+    new: int = 0
+    crashed: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def described(self) -> bool:
+        """Whether the version that ran has an entry of its own."""
+        depth = self.release.version.count(".") + 1
+        return version_key(self.engine.version)[:depth] == version_key(self.release.version)
+
+
+@dataclass(slots=True)
+class Finding:
+    """A difference, with its smallest case."""
+
+    kind: Literal["known", "new", "vanished"]
+    id: str
+    engine: str
+    version: str
+    count: int
+    meaning: str
+    case: Case
+    where: tuple[str, ...]
+    reference: Outcome
+    actual: Outcome
+    predicted: Outcome | None = None
+
+
+@dataclass(slots=True)
+class Report:
+    """What came of a run."""
+
+    engines: list[EngineReport]
+    findings: list[Finding]
+    missing: list[MissingExtra]
+    seed: int
+    seconds: float = 0.0
+
+    def total(self, name: str) -> int:
+        """A count over all engines.
+
+        Parameters
+        ----------
+        name : str
+            ``compared``, ``equal``, ``known``, ``new``, ``crashed``, ``skipped`` or ``vanished``.
+
+        Returns
+        -------
+        int
+            Pairs of case and engine; for ``vanished`` differences.
+        """
+        if name == "vanished":
+            return sum(finding.kind == "vanished" for finding in self.findings)
+        if name == "skipped":
+            return sum(sum(report.skipped.values()) for report in self.engines)
+        return sum(getattr(report, name) for report in self.engines)
+
+    def to_builtins(self) -> dict[str, Any]:
+        """The JSON form.
+
+        Returns
+        -------
+        dict
+            ``engines``, ``totals``, ``differences``, ``missing``, ``seed``, ``seconds``.
+        """
+        names = ("compared", "equal", "known", "new", "vanished", "skipped", "crashed")
+        return {
+            "engines": [
+                {
+                    "name": report.engine.name,
+                    "version": report.engine.version,
+                    "provider": report.engine.provider,
+                    "compared_as": report.release.name,
+                    "compared": report.compared,
+                    "equal": report.equal,
+                    "known": report.known,
+                    "new": report.new,
+                    "crashed": report.crashed,
+                    "skipped": dict(report.skipped),
+                }
+                for report in self.engines
+            ],
+            "totals": {name: self.total(name) for name in names},
+            "differences": [
+                {
+                    "id": finding.id,
+                    "kind": finding.kind,
+                    "engine": finding.engine,
+                    "version": finding.version,
+                    "count": finding.count,
+                    "meaning": finding.meaning,
+                    "case": finding.case.to_builtins(),
+                    "reference": finding.reference.to_builtins(),
+                    "engine_outcome": finding.actual.to_builtins(),
+                }
+                for finding in self.findings
+            ],
+            "missing": [
+                {"name": error.library, "reason": str(error), "pip": error.pip_line}
+                for error in self.missing
+            ],
+            "seed": self.seed,
+            "seconds": round(self.seconds, 3),
+        }
+
+
+def run(
+    *,
+    family: Sequence[str] = (),
+    engine: Sequence[str] = (),
+    cases: int = 2500,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Report:
+    """Compare engines with the reference on stored, curated and generated cases.
+
+    Parameters
+    ----------
+    family : sequence of str
+        Families to restrict to. Default: all.
+    engine : sequence of str
+        Engines, as for `mmref.engines.get`. Default: all that are installed.
+    cases : int
+        How many cases to generate.
+    seed : int
+        Of the generator.
+    progress : callable, optional
+        Called with (cases done, cases in all).
+
+    Returns
+    -------
+    Report
+        Counts, and every difference with its smallest case.
+
+    Raises
+    ------
+    UnknownName
+        If a family or an engine is not known.
+    MissingExtra
+        If an engine that was asked for, or Hypothesis, is not installed.
+    """
+    started = time.monotonic()
+    wanted = {families.get(name).name for name in family} or set(families.names())
+    opened, missing = _open(engine)
+    tally = _Tally(opened)
+    stored = _stored_cases(wanted)
+    total = len(stored) + cases
+    done = 0
+    for _, case in stored:
+        tally.add(case)
+        done += 1
+        if progress is not None:
+            progress(done, total)
+    if opened and cases:
+        for case in _generate(sorted(wanted), cases, seed):
+            tally.add(case)
+            done += 1
+            if progress is not None:
+                progress(done, total)
+    report = Report(opened, [], missing, seed)
+    for entry in opened:
+        report.findings += _known(entry, tally, wanted)
+        report.findings += _new(entry, tally, sorted(wanted), cases, seed)
+    report.seconds = time.monotonic() - started
+    return report
+
+
+def run_case(case: Case, *, engine: Sequence[str] = ()) -> Report:
+    """Compare engines with the reference on one case.
+
+    Parameters
+    ----------
+    case : Case
+        The case.
+    engine : sequence of str
+        Engines, as for `mmref.engines.get`. Default: all that are installed.
+
+    Returns
+    -------
+    Report
+        Counts, and what took part.
+
+    Raises
+    ------
+    UnknownName
+        If the case's family or an engine is not known.
+    MissingExtra
+        If an engine that was asked for is not installed.
+    """
+    started = time.monotonic()
+    families.get(case.family)
+    opened, missing = _open(engine)
+    tally = _Tally(opened)
+    tally.add(case)
+    report = Report(opened, [], missing, 0)
+    for entry in opened:
+        for key, seen in tally.known.items():
+            if key[0] == entry.engine.name:
+                report.findings.append(_finding("known", entry, key[1], seen))
+        for key, seen in tally.new.items():
+            if key[0] == entry.engine.name:
+                report.findings.append(_finding("new", entry, f"new-{seen.case.key}", seen))
+    report.seconds = time.monotonic() - started
+    return report
+
+
+@dataclass(slots=True)
+class _Seen:
+    """How often something was seen, and the smallest case that showed it."""
+
+    case: Case
+    verdict: Verdict
+    count: int = 0
+
+    def add(self, case: Case, verdict: Verdict) -> None:
+        self.count += 1
+        if case.arrays["input_ids"].size < self.case.arrays["input_ids"].size:
+            self.case, self.verdict = case, verdict
+
+
+class _Tally:
+    """Every comparison ends here, in one count."""
+
+    def __init__(self, opened: Iterable[EngineReport]) -> None:
+        self.opened = list(opened)
+        self.known: dict[tuple[str, str], _Seen] = {}
+        self.new: dict[tuple[str, ...], _Seen] = {}
+
+    def add(self, case: Case) -> None:
+        for entry in self.opened:
+            reason = entry.engine.skip(case)
+            if reason is not None:
+                entry.skipped[reason] += 1
+                continue
+            verdict = judge(case, entry.engine.run(case), entry.release)
+            entry.compared += 1
+            entry.crashed += verdict.actual.status in ("crash", "timeout")
+            setattr(entry, verdict.kind, getattr(entry, verdict.kind) + 1)
+            if verdict.kind == "known":
+                for difference in verdict.differences:
+                    key = (entry.engine.name, difference.id)
+                    self.known.setdefault(key, _Seen(case, verdict)).add(case, verdict)
+            elif verdict.kind == "new":
+                fault = _fault(entry.engine.name, verdict)
+                self.new.setdefault(fault, _Seen(case, verdict)).add(case, verdict)
+
+
+def _fault(engine: str, verdict: Verdict) -> tuple[str, ...]:
+    """What makes two new differences one: the engine, the statuses, and the first array."""
+    return (
+        engine,
+        verdict.reference.status,
+        verdict.reference.error,
+        verdict.actual.status,
+        verdict.where[0],
+    )
+
+
+def _open(specifications: Sequence[str]) -> tuple[list[EngineReport], list[MissingExtra]]:
+    opened: list[EngineReport] = []
+    missing: list[MissingExtra] = []
+    for specification in dict.fromkeys(specifications or engines.names()):
+        try:
+            found = engines.get(specification)
+        except MissingExtra as error:
+            if specifications:
+                raise
+            missing.append(error)
+            continue
+        opened.append(EngineReport(found, nearest_release(found.name, found.version)))
+    return opened, missing
+
+
+def _stored_cases(wanted: set[str]) -> list[tuple[str, Case]]:
+    from mmref.testing.corners import corners
+
+    stored = [(difference.id, difference.case) for difference in ALL]
+    stored += corners().items()
+    return [(name, case) for name, case in stored if families.get(case.family).name in wanted]
+
+
+def _generate(names: list[str], count: int, seed: int) -> Iterable[Case]:
+    from mmref.testing.strategies import cases, refused_cases
+
+    refused = count // _REFUSED_SHARE
+    yield from _draw(cases(family=names), count - refused, seed)
+    yield from _draw(refused_cases(family=names), refused, seed)
+
+
+def _draw(strategy: Any, count: int, seed: int) -> list[Case]:
+    """Exactly ``count`` cases, the same for the same seed."""
+    import hypothesis
+
+    drawn: list[Case] = []
+    while len(drawn) < count:
+
+        @hypothesis.seed(seed + len(drawn))
+        @_settings(count - len(drawn), [hypothesis.Phase.generate])
+        @hypothesis.given(strategy)
+        def collect(case: Case) -> None:
+            drawn.append(case)
+
+        before = len(drawn)
+        collect()
+        if len(drawn) == before:  # pragma: no cover - a strategy that yields nothing
+            break
+    return drawn[:count]
+
+
+def _settings(examples: int, phases: Sequence[Any]) -> Any:
+    """Ours alone: CI=true must not change what a run draws."""
+    import hypothesis
+
+    return hypothesis.settings(
+        max_examples=max(1, examples),
+        phases=list(phases),
+        database=None,
+        deadline=None,
+        derandomize=False,
+        print_blob=False,
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+
+
+def _known(entry: EngineReport, tally: _Tally, wanted: set[str]) -> Iterable[Finding]:
+    """The release's differences, those seen and those whose smallest case shows them no more."""
+    for difference in entry.release.differences:
+        if families.get(difference.case.family).name not in wanted:
+            seen = tally.known.get((entry.engine.name, difference.id))
+            if seen is not None:
+                yield _finding("known", entry, difference.id, seen)
+            continue
+        verdict = judge(difference.case, entry.engine.run(difference.case), entry.release)
+        holds = difference in verdict.differences
+        seen = tally.known.get((entry.engine.name, difference.id))
+        shown = _Seen(difference.case, verdict, seen.count if seen is not None else 0)
+        yield _finding("known" if holds else "vanished", entry, difference.id, shown)
+
+
+def _new(
+    entry: EngineReport, tally: _Tally, names: list[str], count: int, seed: int
+) -> Iterable[Finding]:
+    own = [(key, seen) for key, seen in tally.new.items() if key[0] == entry.engine.name]
+    for number, (key, seen) in enumerate(own):
+        smallest = seen
+        if number < _SHRUNK_KINDS and count:
+            smallest = _shrink(entry, key, seen, names, count, seed)
+        yield _finding("new", entry, f"new-{smallest.case.key}", smallest)
+
+
+def _shrink(
+    entry: EngineReport,
+    key: tuple[str, ...],
+    seen: _Seen,
+    names: list[str],
+    count: int,
+    seed: int,
+) -> _Seen:
+    """The smallest generated case with the same fault."""
+    import hypothesis
+
+    from mmref.testing.strategies import cases, refused_cases
+
+    accepted = key[1] == "answer"
+    strategy = cases(family=names) if accepted else refused_cases(family=names)
+
+    def shows(case: Case) -> bool:
+        if entry.engine.skip(case) is not None:
+            return False
+        verdict = judge(case, entry.engine.run(case), entry.release)
+        return verdict.kind == "new" and _fault(entry.engine.name, verdict) == key
+
+    try:
+        case = hypothesis.find(
+            strategy,
+            shows,
+            settings=_settings(max(count, 2000), [hypothesis.Phase.generate, hypothesis.Phase.shrink]),
+            random=random.Random(seed),
+        )
+    except hypothesis.errors.NoSuchExample:
+        return seen
+    if case.arrays["input_ids"].size > seen.case.arrays["input_ids"].size:
+        return seen
+    return _Seen(case, judge(case, entry.engine.run(case), entry.release), seen.count)
+
+
+def _finding(
+    kind: Literal["known", "new", "vanished"], entry: EngineReport, identifier: str, seen: _Seen
+) -> Finding:
+    meaning = "not explained by the reference and the named differences of this release"
+    for difference in entry.release.differences:
+        if difference.id == identifier:
+            meaning = difference.meaning
+    if kind == "vanished":
+        meaning = f"no longer shown by its smallest case: {meaning}"
+    verdict = seen.verdict
+    return Finding(
+        kind,
+        identifier,
+        entry.engine.name,
+        entry.engine.version,
+        seen.count,
+        meaning,
+        seen.case,
+        verdict.where,
+        verdict.reference,
+        verdict.actual,
+        verdict.predicted if kind == "new" else None,
+    )
+

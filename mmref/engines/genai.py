@@ -1,0 +1,211 @@
+"""ONNX Runtime GenAI: generated packages, and what its decoder graph received.
+
+The engine is never given a mask: it recognises padding by the pad id, which
+this adapter therefore writes at masked places. It reads grids without pixels,
+so none are made. Values that kill the process run in a child.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.metadata
+import os
+import subprocess
+import sys
+import tempfile
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from mmref import families
+from mmref.case import Case, Outcome
+from mmref.errors import MissingExtra
+from mmref.probes import PackageConfig, write_package
+from mmref.probes.genai import CONTEXT_LENGTH, VOCABULARY
+
+__all__ = ["GenAI"]
+
+Array = npt.NDArray[Any]
+_KEPT_MODELS = 32
+_CHILD_SECONDS = 60
+_CONFIG_KEYS = {
+    "pad": "pad_token_id",
+    "eos": "eos_token_id",
+    "image": "image_token_id",
+    "video": "video_token_id",
+    "vision_start": "vision_start_token_id",
+}
+
+
+class GenAI:
+    """The installed ONNX Runtime GenAI, on its CPU provider.
+
+    Parameters
+    ----------
+    in_child : bool
+        Whether this process is a child that may be killed by a case.
+
+    Raises
+    ------
+    MissingExtra
+        If onnxruntime-genai or onnx-ir is not installed.
+    """
+
+    name = "onnxruntime-genai"
+    provider = "cpu"
+
+    def __init__(self, *, in_child: bool = False) -> None:
+        try:
+            import onnxruntime_genai
+        except ImportError as error:
+            raise MissingExtra(error.name or "onnxruntime-genai", "genai") from error
+        if importlib.util.find_spec("onnx_ir") is None:
+            raise MissingExtra("onnx-ir", "genai")
+        self.version = importlib.metadata.version("onnxruntime-genai")
+        self._og = onnxruntime_genai
+        self._in_child = in_child
+        self._models: OrderedDict[PackageConfig, tuple[Any, Any]] = OrderedDict()
+        with contextlib.suppress(AttributeError):
+            onnxruntime_genai.set_log_options(enabled=False)
+
+    def skip(self, case: Case) -> str | None:
+        """Families without a model type, and prompts beyond the packages' context."""
+        family = families.get(case.family)
+        if family.genai_type is None:
+            return f"onnxruntime-genai has no model type with 3-D positions for {family.name}"
+        ids, mask = case.arrays["input_ids"], case.arrays.get("attention_mask")
+        if mask is not None and (mask.shape != ids.shape or not np.isin(mask, (0, 1)).all()):
+            return "a mask that is none: the engine takes no mask at all"
+        if ids.shape[-1] + case.decode_steps > CONTEXT_LENGTH:
+            return f"more than the {CONTEXT_LENGTH} tokens of a probe package"
+        return None
+
+    def run(self, case: Case) -> Outcome:
+        """Positions and masks that the decoder received for the prompt and after it."""
+        config = self.package(case)
+        if config.spatial_merge_size <= 0 and not self._in_child:
+            return self._run_in_child(case)
+        try:
+            return Outcome("answer", self._answer(case, config))
+        except Exception as error:
+            # whatever the engine raises on a prompt is its refusal; nothing else is known of it
+            return Outcome.refusal(error)
+
+    def package(self, case: Case) -> PackageConfig:
+        """The package that a case needs.
+
+        Parameters
+        ----------
+        case : Case
+            The case.
+
+        Returns
+        -------
+        PackageConfig
+            One of few: cases with the same values share a package.
+        """
+        family = families.get(case.family)
+        token_ids = case.ids or family.token_ids
+        unset = case.scalars.get("unset", [])
+        given = tuple(
+            (key, value)
+            for name, key in _CONFIG_KEYS.items()
+            if (value := getattr(token_ids, name)) is not None
+            and not (isinstance(unset, list) and name in unset)
+            # positions do not depend on eos, but the engine wants it inside the vocabulary
+            and not (name == "eos" and value >= VOCABULARY)
+        )
+        rate = case.scalars.get("tokens_per_second", family.tokens_per_second)
+        return PackageConfig(
+            model_type=case.family if case.family == "fara" else str(family.genai_type),
+            token_ids=given,
+            spatial_merge_size=int(
+                case.scalars.get("spatial_merge_size", family.spatial_merge_size)  # type: ignore[arg-type]
+            ),
+            tokens_per_second=None if rate is None else float(rate),  # type: ignore[arg-type]
+        )
+
+    def _model(self, config: PackageConfig) -> Any:
+        if config in self._models:
+            self._models.move_to_end(config)
+            return self._models[config][0]
+        folder = tempfile.TemporaryDirectory(prefix="mmref-")
+        write_package(Path(folder.name), config)
+        model = self._og.Model(folder.name)
+        self._models[config] = (model, folder)
+        if len(self._models) > _KEPT_MODELS:
+            self._models.popitem(last=False)[1][1].cleanup()
+        return model
+
+    def _answer(self, case: Case, config: PackageConfig) -> dict[str, Array]:
+        og = self._og
+        model = self._model(config)
+        ids = np.asarray(case.arrays["input_ids"])
+        pad = (case.ids or families.get(case.family).token_ids).pad or 0
+        mask = case.arrays.get("attention_mask")
+        if mask is not None:
+            ids = np.where(np.asarray(mask) != 0, ids, pad)
+        parameters = og.GeneratorParams(model)
+        parameters.set_search_options(
+            max_length=ids.shape[1] + case.decode_steps + 1,
+            batch_size=ids.shape[0],
+            do_sample=False,
+            num_beams=int(case.scalars.get("num_beams", 1)),  # type: ignore[arg-type]
+        )
+        generator = og.Generator(model, parameters)
+        tensors = og.NamedTensors()
+        for name in ("image_grid_thw", "video_grid_thw"):
+            if name in case.arrays:
+                tensors[name] = np.ascontiguousarray(case.arrays[name])
+        if "second_per_grid_ts" in case.arrays:
+            seconds = np.asarray(case.arrays["second_per_grid_ts"])
+            tensors["second_per_grid_ts"] = seconds.astype(np.float32)
+        if ids.dtype.kind == "i":
+            ids = ids.astype(np.int32)  # the type its tokenizer makes
+        tensors["input_ids"] = np.ascontiguousarray(ids)
+        generator.set_inputs(tensors)
+        arrays = {
+            "position_ids": np.array(generator.get_input("position_ids")),
+            "attention_mask": np.array(generator.get_input("attention_mask")),
+        }
+        following = []
+        # the tensors of a step can be read after the call that follows it
+        for step in range(case.decode_steps + 1 if case.decode_steps else 0):
+            generator.generate_next_token()
+            if step:
+                following.append(np.array(generator.get_input("position_ids")))
+        if following:
+            arrays["next_position_ids"] = np.concatenate(following, axis=-1)
+            arrays["next_attention_mask"] = np.array(generator.get_input("attention_mask"))
+        return arrays
+
+    def _run_in_child(self, case: Case) -> Outcome:
+        code = "from mmref.engines.genai import child; child()"
+        try:
+            done = subprocess.run(
+                [sys.executable, "-c", code],
+                input=case.to_json(),
+                capture_output=True,
+                timeout=_CHILD_SECONDS,
+                check=False,
+                env={**os.environ, "PYTHONFAULTHANDLER": ""},
+            )
+        except subprocess.TimeoutExpired:
+            return Outcome("timeout", {}, "timeout", f"no answer in {_CHILD_SECONDS} s")
+        if done.returncode < 0:
+            return Outcome("crash", {}, f"signal {-done.returncode}", "the process was killed")
+        if done.returncode != 0:
+            return Outcome("crash", {}, f"exit {done.returncode}", "the process ended")
+        return Outcome.from_builtins(msgspec.json.decode(done.stdout.splitlines()[-1]))
+
+
+def child() -> None:
+    """Run the case on standard input and write its outcome as one line; for crash cases."""
+    case = Case.from_json(sys.stdin.buffer.read())
+    outcome = GenAI(in_child=True).run(case)
+    sys.stdout.buffer.write(msgspec.json.encode(outcome.to_builtins()) + b"\n")

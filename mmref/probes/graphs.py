@@ -1,0 +1,163 @@
+"""The graphs of a probe package, built with onnx-ir.
+
+They hold no weights: every output is made from the shapes of the inputs, so
+that any token id is accepted and each graph runs in microseconds. What matters
+is what the engine hands to the decoder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mmref.errors import MissingExtra
+
+__all__ = ["HIDDEN", "decoder", "embedding", "vision"]
+
+HIDDEN = 4
+_OPSET = 20
+_IR_VERSION = 10
+
+
+def _ir() -> Any:
+    try:
+        import onnx_ir
+    except ImportError as error:
+        raise MissingExtra("onnx-ir", "onnx") from error
+    return onnx_ir
+
+
+class _Graph:
+    """A graph under construction: inputs, constants and nodes in order."""
+
+    def __init__(self) -> None:
+        self.ir = _ir()
+        self.inputs: list[Any] = []
+        self.outputs: list[Any] = []
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def input(self, name: str, dtype: str, shape: Sequence[int | str]) -> Any:
+        ir = self.ir
+        value = ir.Value(
+            name=name,
+            type=ir.TensorType(getattr(ir.DataType, dtype)),
+            shape=ir.Shape(shape),
+        )
+        self.inputs.append(value)
+        return value
+
+    def constant(self, array: Any) -> Any:
+        ir = self.ir
+        name = f"constant_{len(self.constants)}"
+        value = ir.Value(name=name, const_value=ir.tensor(np.asarray(array), name=name))
+        self.constants.append(value)
+        return value
+
+    def node(self, operator: str, *inputs: Any, **attributes: Any) -> Any:
+        ir = self.ir
+        name = f"{operator}_{len(self.nodes)}"
+        node = ir.node(operator, inputs, attributes=attributes, name=name)
+        node.outputs[0].name = name
+        self.nodes.append(node)
+        return node.outputs[0]
+
+    def output(self, value: Any, name: str, dtype: str, shape: Sequence[int | str]) -> None:
+        ir = self.ir
+        result = self.node("Identity", value)
+        result.name = name
+        result.type = ir.TensorType(getattr(ir.DataType, dtype))
+        result.shape = ir.Shape(shape)
+        self.outputs.append(result)
+
+    def nothing_of(self, value: Any) -> Any:
+        """A float scalar 0 that depends on a value, so that the input is not dropped."""
+        total = self.node("ReduceSum", self.node("Cast", value, to=1), keepdims=0)
+        return self.node("Mul", total, self.constant(np.float32(0)))
+
+    def save(self, path: str) -> None:
+        ir = self.ir
+        graph = ir.Graph(
+            self.inputs,
+            self.outputs,
+            nodes=self.nodes,
+            initializers=self.constants,
+            opset_imports={"": _OPSET},
+            name="probe",
+        )
+        ir.save(ir.Model(graph, ir_version=_IR_VERSION), path)
+
+
+def vision(path: str) -> None:
+    """Pixels and grid to features: zeros, four patches a feature.
+
+    Parameters
+    ----------
+    path : str
+        The file to write.
+    """
+    graph = _Graph()
+    pixels = graph.input("pixel_values", "FLOAT", ["patches", HIDDEN])
+    grid = graph.input("image_grid_thw", "INT64", ["images", 3])
+    four = graph.node("Reshape", pixels, graph.constant(np.array([-1, 4, HIDDEN], np.int64)))
+    features = graph.node("ReduceSum", four, graph.constant(np.array([1], np.int64)), keepdims=0)
+    features = graph.node("Add", features, graph.nothing_of(grid))
+    graph.output(features, "image_features", "FLOAT", ["features", HIDDEN])
+    graph.save(path)
+
+
+def embedding(path: str) -> None:
+    """Ids and features to embeddings: zeros for any id.
+
+    Parameters
+    ----------
+    path : str
+        The file to write.
+    """
+    graph = _Graph()
+    ids = graph.input("input_ids", "INT64", ["batch", "seq"])
+    features = graph.input("image_features", "FLOAT", ["features", HIDDEN])
+    zero = graph.node("Mul", graph.node("Cast", ids, to=1), graph.constant(np.float32(0)))
+    zero = graph.node("Unsqueeze", zero, graph.constant(np.array([2], np.int64)))
+    wide = graph.node("Mul", zero, graph.constant(np.zeros((1, 1, HIDDEN), np.float32)))
+    wide = graph.node("Add", wide, graph.nothing_of(features))
+    graph.output(wide, "inputs_embeds", "FLOAT", ["batch", "seq", HIDDEN])
+    graph.save(path)
+
+
+def decoder(path: str, vocabulary: int, favourite: int) -> None:
+    """Embeddings, mask and 3-D positions to logits that always favour one token.
+
+    Parameters
+    ----------
+    path : str
+        The file to write.
+    vocabulary : int
+        Width of the logits.
+    favourite : int
+        The token that greedy search generates.
+    """
+    graph = _Graph()
+    embeds = graph.input("inputs_embeds", "FLOAT", ["batch", "seq", HIDDEN])
+    mask = graph.input("attention_mask", "INT64", ["batch", "total"])
+    positions = graph.input("position_ids", "INT64", [3, "batch", "seq"])
+    past = [
+        graph.input(f"past_key_values.0.{part}", "FLOAT", ["batch", 1, "past", HIDDEN])
+        for part in ("key", "value")
+    ]
+    weights = np.zeros((HIDDEN, vocabulary), np.float32)
+    bias = np.zeros(vocabulary, np.float32)
+    bias[favourite] = 1
+    logits = graph.node("MatMul", embeds, graph.constant(weights))
+    logits = graph.node("Add", logits, graph.constant(bias))
+    logits = graph.node("Add", logits, graph.nothing_of(mask))
+    logits = graph.node("Add", logits, graph.nothing_of(positions))
+    graph.output(logits, "logits", "FLOAT", ["batch", "seq", vocabulary])
+    one = graph.constant(np.array([1], np.int64))
+    new = graph.node("Unsqueeze", embeds, one)
+    for value, part in zip(past, ("key", "value"), strict=True):
+        present = graph.node("Concat", value, new, axis=2)
+        graph.output(present, f"present.0.{part}", "FLOAT", ["batch", 1, "total", HIDDEN])
+    graph.save(path)

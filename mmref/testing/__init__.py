@@ -1,0 +1,1 @@
+"""What other projects' suites import: strategies, corners and assert helpers."""
