@@ -20,7 +20,10 @@ import numpy.typing as npt
 from mmref.errors import BadCase
 from mmref.families.row import TokenIds
 
-__all__ = ["Case", "Outcome", "Scalar"]
+__all__ = ["SUBJECTS", "Array", "Case", "Outcome", "Scalar"]
+
+SUBJECTS = ("positions",)
+"""What a case can be about."""
 
 Array = npt.NDArray[Any]
 Scalar = int | float | str | list[str]
@@ -150,6 +153,11 @@ class Case:
             form = msgspec.convert(data, _CaseForm)
         except msgspec.ValidationError as error:
             raise BadCase("bad-case", where="case", got=str(error)) from error
+        if form.subject not in SUBJECTS:
+            expected = f"one of {', '.join(SUBJECTS)}"
+            raise BadCase("bad-case", where="case, subject", got=form.subject, expected=expected)
+        if form.subject == "positions" and "input_ids" not in form.arrays:
+            raise BadCase("bad-case", where="case, arrays", got="no input_ids", expected="one")
         token_ids = form.token_ids
         for name in token_ids or ():
             if name not in _TOKEN_NAMES:
@@ -224,7 +232,7 @@ class _CaseForm(msgspec.Struct, forbid_unknown_fields=True):
     arrays: dict[str, Any]
     scalars: dict[str, int | float | str | list[str]] = {}
     token_ids: dict[str, int] | None = None
-    subject: Literal["positions"] = "positions"
+    subject: str = "positions"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -65,27 +65,27 @@ class Release:
 
     @property
     def rules(self) -> PositionRules:
-        """The reference's rules with every change of the release."""
-        return self.rules_without(None)
+        """The reference's rules of positions with every change of the release."""
+        return replace(REFERENCE, **self.changes("positions"))
 
-    def rules_without(self, left_out: Difference | None) -> PositionRules:
-        """The rules with one difference taken away.
+    def changes(self, subject: str) -> dict[str, Any]:
+        """The fields of a subject's rules that the release changes.
 
         Parameters
         ----------
-        left_out : Difference or None
-            The one to leave out.
+        subject : str
+            What the rules are about.
 
         Returns
         -------
-        PositionRules
-            The rules.
+        dict of str to str
+            Field to value.
         """
         changes: dict[str, Any] = {}
         for difference in self.differences:
-            if difference is not left_out:
+            if difference.subject == subject:
                 changes.update(difference.sets)
-        return replace(REFERENCE, **changes)
+        return changes
 
     def without(self, left_out: Difference) -> Release:
         """The release as if one of its differences were mended.

@@ -161,7 +161,7 @@ def version_key(version: str) -> tuple[int, ...]:
         Without trailing zeros, so that 5.24 equals 5.24.0.
     """
     numbers: list[int] = []
-    for part in version.split("+")[0].split("."):
+    for part in version.split("+", maxsplit=1)[0].split("."):
         digits = part
         while digits and not digits.isdigit():
             digits = digits[:-1]

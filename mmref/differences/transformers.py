@@ -174,9 +174,7 @@ DIFFERENCES: tuple[Difference, ...] = (
         meaning="Token ids of a floating type are accepted: only their number matters.",
         consequence="The positions come back as floats.",
         source=_FILE,
-        case=replace(
-            small_case([[20]], "qwen2_vl"), arrays={"input_ids": np.array([[20.5]])}
-        ),
+        case=replace(small_case([[20]], "qwen2_vl"), arrays={"input_ids": np.array([[20.5]])}),
         on_refused=frozenset({"input-ids-dtype"}),
     ),
     Difference(
@@ -228,9 +226,7 @@ DIFFERENCES: tuple[Difference, ...] = (
         meaning="Positions beyond int32 are computed; beyond int64 they wrap.",
         consequence="Wrong seconds are answered with positions that no rotary table holds.",
         source="get_vision_position_ids: (arange * time_interval).long()",
-        case=small_case(
-            [[11, 11]], videos=[[2, 2, 2]], seconds=np.array([1e10], np.float32)
-        ),
+        case=small_case([[11, 11]], videos=[[2, 2, 2]], seconds=np.array([1e10], np.float32)),
         on_refused=frozenset({"position-too-large"}),
     ),
     Difference(

@@ -9,7 +9,7 @@ import numpy as np
 
 from mmref.case import Case, Outcome
 from mmref.differences import Difference, Release
-from mmref.differential.predict import predict, reference
+from mmref.differential.subjects import predict, reference
 from mmref.errors import EngineFault
 
 __all__ = ["Verdict", "judge", "unlike"]
@@ -46,9 +46,7 @@ def unlike(expected: Outcome, actual: Outcome) -> tuple[str, ...]:
             expected=f"at least one of {sorted(expected.arrays)}",
         )
     return tuple(
-        name
-        for name in common
-        if not np.array_equal(expected.arrays[name], actual.arrays[name])
+        name for name in common if not np.array_equal(expected.arrays[name], actual.arrays[name])
     )
 
 
@@ -102,7 +100,9 @@ def judge(case: Case, actual: Outcome, release: Release) -> Verdict:
         named = tuple(
             entry
             for entry in release.differences
-            if expected.error in entry.on_refused and entry.then == actual.status
+            if entry.subject == case.subject
+            and expected.error in entry.on_refused
+            and entry.then == actual.status
         )
         kind: Literal["known", "new"] = "known" if named else "new"
         return Verdict(kind, named, where, expected, expected, actual)
@@ -118,17 +118,18 @@ def judge(case: Case, actual: Outcome, release: Release) -> Verdict:
 
 def _took_part(case: Case, actual: Outcome, release: Release) -> tuple[Difference, ...]:
     """Take one difference away at a time; those without which the outcome is another."""
-    able = [entry for entry in release.differences if entry.sets or entry.refuses is not None]
-    named = tuple(
-        entry for entry in able if unlike(predict(case, release.without(entry)), actual)
-    )
+    able = [
+        entry
+        for entry in release.differences
+        if entry.subject == case.subject and not entry.on_refused
+    ]
+    named = tuple(entry for entry in able if unlike(predict(case, release.without(entry)), actual))
     if named:
         return named
     # several lead to the same outcome: name each that, alone, already ends that way
     expected = reference(case)
     alone = (
-        (entry, predict(case, Release(release.engine, release.version, (entry,))))
-        for entry in able
+        (entry, predict(case, Release(release.engine, release.version, (entry,)))) for entry in able
     )
     return tuple(
         entry

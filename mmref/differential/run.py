@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from mmref import engines, families
-from mmref.case import Case, Outcome
+from mmref.case import SUBJECTS, Case, Outcome
 from mmref.differences import ALL, Release, nearest_release, version_key
+from mmref.differential import subjects as subject_table
 from mmref.differential.compare import Verdict, judge
+from mmref.differential.subjects import Subject
 from mmref.engines import Engine
 from mmref.errors import MissingExtra
 
@@ -140,6 +142,7 @@ class Report:
 
 def run(
     *,
+    subject: Sequence[str] = (),
     family: Sequence[str] = (),
     engine: Sequence[str] = (),
     cases: int = 2500,
@@ -150,12 +153,14 @@ def run(
 
     Parameters
     ----------
+    subject : sequence of str
+        Subjects, names of `mmref.case.SUBJECTS`. Default: all.
     family : sequence of str
         Families to restrict to. Default: all.
     engine : sequence of str
         Engines, as for `mmref.engines.get`. Default: all that are installed.
     cases : int
-        How many cases to generate.
+        How many cases to generate, shared out over the subjects.
     seed : int
         Of the generator.
     progress : callable, optional
@@ -169,31 +174,32 @@ def run(
     Raises
     ------
     UnknownName
-        If a family or an engine is not known.
+        If a subject, a family or an engine is not known.
     MissingExtra
         If an engine that was asked for, or Hypothesis, is not installed.
     """
     started = time.monotonic()
     wanted = {families.get(name).name for name in family} or set(families.names())
+    subjects = [subject_table.get(name) for name in subject or SUBJECTS]
     opened, missing = _open(engine)
     tally = _Tally(opened)
-    stored = _stored_cases(wanted)
+    stored = _stored_cases(subjects, wanted)
     total = len(stored) + cases
     done = 0
-    for _, case in stored:
+    for case in stored:
         tally.add(case)
         done += 1
         if progress is not None:
             progress(done, total)
     if opened and cases:
-        for case in _generate(sorted(wanted), cases, seed):
+        for case in _generate(subjects, sorted(wanted), cases, seed):
             tally.add(case)
             done += 1
             if progress is not None:
                 progress(done, total)
     report = Report(opened, [], missing, seed)
     for entry in opened:
-        report.findings += _known(entry, tally, wanted)
+        report.findings += _known(entry, tally, subjects, wanted)
         report.findings += _new(entry, tally, sorted(wanted), cases, seed)
     report.seconds = time.monotonic() - started
     return report
@@ -262,7 +268,7 @@ class _Tally:
 
     def add(self, case: Case) -> None:
         for entry in self.opened:
-            reason = entry.engine.skip(case)
+            reason = _skip(entry.engine, case)
             if reason is not None:
                 entry.skipped[reason] += 1
                 continue
@@ -275,14 +281,21 @@ class _Tally:
                     key = (entry.engine.name, difference.id)
                     self.known.setdefault(key, _Seen(case, verdict)).add(case, verdict)
             elif verdict.kind == "new":
-                fault = _fault(entry.engine.name, verdict)
+                fault = _fault(entry.engine.name, case, verdict)
                 self.new.setdefault(fault, _Seen(case, verdict)).add(case, verdict)
 
 
-def _fault(engine: str, verdict: Verdict) -> tuple[str, ...]:
-    """What makes two new differences one: the engine, the statuses, and the first array."""
+def _skip(engine: Engine, case: Case) -> str | None:
+    if case.subject not in engine.subjects:
+        return f"the engine is not asked about {case.subject}"
+    return engine.skip(case)
+
+
+def _fault(engine: str, case: Case, verdict: Verdict) -> tuple[str, ...]:
+    """What makes two new differences one: engine, subject, statuses, and the first array."""
     return (
         engine,
+        case.subject,
         verdict.reference.status,
         verdict.reference.error,
         verdict.actual.status,
@@ -305,20 +318,23 @@ def _open(specifications: Sequence[str]) -> tuple[list[EngineReport], list[Missi
     return opened, missing
 
 
-def _stored_cases(wanted: set[str]) -> list[tuple[str, Case]]:
-    from mmref.testing.corners import corners
+def _stored_cases(subjects: Sequence[Subject], wanted: set[str]) -> list[Case]:
+    names = {subject.name for subject in subjects}
+    stored = [entry.case for entry in ALL if entry.subject in names]
+    for subject in subjects:
+        stored += subject.corners().values()
+    return [case for case in stored if families.get(case.family).name in wanted]
 
-    stored = [(difference.id, difference.case) for difference in ALL]
-    stored += corners().items()
-    return [(name, case) for name, case in stored if families.get(case.family).name in wanted]
 
-
-def _generate(names: list[str], count: int, seed: int) -> Iterable[Case]:
-    from mmref.testing.strategies import cases, refused_cases
-
-    refused = count // _REFUSED_SHARE
-    yield from _draw(cases(family=names), count - refused, seed)
-    yield from _draw(refused_cases(family=names), refused, seed)
+def _generate(
+    subjects: Sequence[Subject], names: list[str], count: int, seed: int
+) -> Iterable[Case]:
+    for number, subject in enumerate(subjects):
+        share = count // len(subjects) + (number < count % len(subjects))
+        refused = share // _REFUSED_SHARE
+        accepted_cases, refused_cases = subject.strategies(names)
+        yield from _draw(accepted_cases, share - refused, seed)
+        yield from _draw(refused_cases, refused, seed)
 
 
 def _draw(strategy: Any, count: int, seed: int) -> list[Case]:
@@ -356,9 +372,14 @@ def _settings(examples: int, phases: Sequence[Any]) -> Any:
     )
 
 
-def _known(entry: EngineReport, tally: _Tally, wanted: set[str]) -> Iterable[Finding]:
+def _known(
+    entry: EngineReport, tally: _Tally, subjects: Sequence[Subject], wanted: set[str]
+) -> Iterable[Finding]:
     """The release's differences, those seen and those whose smallest case shows them no more."""
+    names = {subject.name for subject in subjects}
     for difference in entry.release.differences:
+        if difference.subject not in names:
+            continue
         if families.get(difference.case.family).name not in wanted:
             seen = tally.known.get((entry.engine.name, difference.id))
             if seen is not None:
@@ -393,22 +414,22 @@ def _shrink(
     """The smallest generated case with the same fault."""
     import hypothesis
 
-    from mmref.testing.strategies import cases, refused_cases
-
-    accepted = key[1] == "answer"
-    strategy = cases(family=names) if accepted else refused_cases(family=names)
+    accepted, refused = subject_table.get(seen.case.subject).strategies(names)
+    strategy = accepted if key[2] == "answer" else refused
 
     def shows(case: Case) -> bool:
-        if entry.engine.skip(case) is not None:
+        if _skip(entry.engine, case) is not None:
             return False
         verdict = judge(case, entry.engine.run(case), entry.release)
-        return verdict.kind == "new" and _fault(entry.engine.name, verdict) == key
+        return verdict.kind == "new" and _fault(entry.engine.name, case, verdict) == key
 
     try:
         case = hypothesis.find(
             strategy,
             shows,
-            settings=_settings(max(count, 2000), [hypothesis.Phase.generate, hypothesis.Phase.shrink]),
+            settings=_settings(
+                max(count, 2000), [hypothesis.Phase.generate, hypothesis.Phase.shrink]
+            ),
             random=random.Random(seed),
         )
     except hypothesis.errors.NoSuchExample:
@@ -441,4 +462,3 @@ def _finding(
         verdict.actual,
         verdict.predicted if kind == "new" else None,
     )
-

@@ -21,11 +21,14 @@ class Engine(Protocol):
         The version that runs.
     provider : str
         What it computes on, for example ``"cpu"``.
+    subjects : tuple of str
+        What it can be asked about, names of `mmref.case.SUBJECTS`.
     """
 
     name: str
     version: str
     provider: str
+    subjects: tuple[str, ...]
 
     def skip(self, case: Case) -> str | None:
         """Why this case cannot be put to the engine, or None.

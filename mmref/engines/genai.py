@@ -58,6 +58,7 @@ class GenAI:
 
     name = "onnxruntime-genai"
     provider = "cpu"
+    subjects: tuple[str, ...] = ("positions",)
 
     def __init__(self, *, in_child: bool = False) -> None:
         try:
@@ -77,7 +78,7 @@ class GenAI:
         """Families without a model type, and prompts beyond the packages' context."""
         family = families.get(case.family)
         if family.genai_type is None:
-            return f"onnxruntime-genai has no model type with 3-D positions for {family.name}"
+            return "the engine has no model type with 3-D positions for the family"
         ids, mask = case.arrays["input_ids"], case.arrays.get("attention_mask")
         if mask is not None and (mask.shape != ids.shape or not np.isin(mask, (0, 1)).all()):
             return "a mask that is none: the engine takes no mask at all"

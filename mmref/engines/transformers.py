@@ -38,6 +38,7 @@ class Transformers:
 
     name = "transformers"
     provider = "cpu"
+    subjects: tuple[str, ...] = ("positions",)
 
     def __init__(self) -> None:
         try:
@@ -58,7 +59,9 @@ class Transformers:
         for name in ("image_grid_thw", "video_grid_thw"):
             grid = case.arrays.get(name)
             if grid is not None and grid.size and float(np.abs(grid).max()) > _LARGEST_GRID:
-                return f"transformers would allocate what a grid value over {_LARGEST_GRID} asks for"
+                return (
+                    f"transformers would allocate what a grid value over {_LARGEST_GRID} asks for"
+                )
         return None
 
     def run(self, case: Case) -> Outcome:

@@ -17,9 +17,7 @@ _QWEN = TokenIds(
     eos=151645,
 )
 _QWEN3_5 = TokenIds(image=248056, video=248057, vision_start=248053, vision_end=248054)
-_PADDLE = TokenIds(
-    image=100295, video=100296, vision_start=101305, vision_end=101306, pad=0, eos=2
-)
+_PADDLE = TokenIds(image=100295, video=100296, vision_start=101305, vision_end=101306, pad=0, eos=2)
 
 
 def _glm(image: int, video: int, first_marker: int, video_start: int) -> TokenIds:

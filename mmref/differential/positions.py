@@ -1,4 +1,4 @@
-"""What the reference, and a release as the reference plus its differences, make of a case."""
+"""The positions subject: what the reference, and a release of an engine, make of a case."""
 
 from __future__ import annotations
 

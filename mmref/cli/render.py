@@ -1,0 +1,190 @@
+"""What a person sees. The only place that imports rich."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from mmref.case import Case, Outcome
+from mmref.differential.run import Finding, Report
+
+__all__ = ["diff", "engines", "json", "nothing_compared"]
+
+_WIDEST = 24  # tokens of a row that are shown
+_STYLES = {"new": "bold red", "vanished": "bold red", "known": "bold"}
+
+
+def json(data: Any) -> None:
+    """Write JSON to standard output.
+
+    Parameters
+    ----------
+    data : object
+        What msgspec can encode.
+    """
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(data), indent=1).decode() + "\n")
+
+
+def engines(rows: Sequence[Mapping[str, str]]) -> None:
+    """Write the table of engines.
+
+    Parameters
+    ----------
+    rows : sequence of mapping
+        As `mmref.cli.engines` makes them.
+    """
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("engine", "version", "provider", "compared as", "named differences"):
+        table.add_column(title)
+    for row in rows:
+        if "version" in row:
+            cells = [row[key] for key in ("version", "provider", "compared_as", "differences")]
+        else:
+            cells = ["-", "-", f"not installed: {row['pip']}", "-"]
+        table.add_row(row["name"], *(Text(cell) for cell in cells))
+    _console().print(table)
+
+
+def diff(report: Report) -> None:
+    """Write a report: differences first, the summary last, where a terminal shows it.
+
+    Parameters
+    ----------
+    report : Report
+        Of `mmref.differential.run`.
+    """
+    console = _console()
+    shown = [finding for finding in report.findings if finding.count or finding.kind != "known"]
+    for finding in shown:
+        _finding(console, finding)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("engine", no_wrap=True)
+    for title in ("compared", "equal", "known", "new", "skipped", "named"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for entry in report.engines:
+        named = sum(f.engine == entry.engine.name and f.kind == "known" for f in shown)
+        table.add_row(
+            f"{entry.engine.name} {entry.engine.version} {entry.engine.provider}",
+            *(str(value) for value in (entry.compared, entry.equal, entry.known, entry.new)),
+            str(sum(entry.skipped.values())),
+            str(named),
+        )
+    console.print(table)
+    for entry in report.engines:
+        if not entry.described:
+            console.print(
+                f"{entry.engine.name} {entry.engine.version} has no entry of its own: compared "
+                f"as {entry.release.version}, the nearest lower release that has one"
+            )
+        for reason, count in entry.skipped.most_common():
+            console.print(f"skipped {count} on {entry.engine.name}: {reason}", style="dim")
+    for error in report.missing:
+        console.print(f"not installed: {error.library}. {error.pip_line}")
+    totals = ("compared", "equal", "known", "new", "vanished", "skipped", "crashed")
+    words = ", ".join(f"{report.total(name)} {name}" for name in totals)
+    console.print(f"{words}; seed {report.seed}, {report.seconds:.1f} s", style="bold")
+
+
+def nothing_compared(report: Report) -> None:
+    """Say on standard error why nothing was compared.
+
+    Parameters
+    ----------
+    report : Report
+        A report without a comparison.
+    """
+    console = Console(stderr=True, soft_wrap=True)
+    console.print("mmref: nothing was compared", markup=False)
+    for error in report.missing:
+        console.print(f"{error.library} is not installed: {error.pip_line}", markup=False)
+    for entry in report.engines:
+        for reason in entry.skipped:
+            console.print(f"{entry.engine.name} skipped it: {reason}", markup=False)
+
+
+def _console() -> Console:
+    return Console(soft_wrap=True, highlight=False, markup=False)
+
+
+def _finding(console: Console, finding: Finding) -> None:
+    title = Text()
+    title.append(f"{finding.kind} ", style=_STYLES[finding.kind])
+    title.append(finding.id, style=_STYLES[finding.kind])
+    title.append(f"  {finding.engine} {finding.version}, seen {finding.count}x", style="dim")
+    console.print(title)
+    console.print(f"  {finding.meaning}")
+    console.print(f"  prompt     {_prompt(finding.case)}")
+    for name, outcome in (("reference", finding.reference), ("engine", finding.actual)):
+        for line in _outcome(outcome, finding):
+            console.print(f"  {name:<10} {line}")
+            name = ""
+    if finding.predicted is not None and finding.reference.status == "answer":
+        for line in _outcome(finding.predicted, finding):
+            console.print(f"  predicted  {line}", style="dim")
+    console.print(f"  Reproduce with: {_reproduce(finding)}", style="dim")
+    console.print()
+
+
+def _reproduce(finding: Finding) -> str:
+    command = f"mmref diff --engine {finding.engine} --case"
+    if finding.kind != "new":
+        return f"{command} {finding.id}"
+    return f"echo '{finding.case.to_json().decode()}' | {command} -"
+
+
+def _prompt(case: Case) -> str:
+    """One line: family, tokens with runs folded, and whatever else is set."""
+    arrays = case.arrays
+    ids = arrays["input_ids"]
+    parts = [case.family, "ids", _rows(ids) if ids.size and ids.ndim == 2 else str(ids.shape)]
+    for name, value in arrays.items():
+        if name.endswith("_grid_thw") and value.ndim == 2:
+            grids = ["x".join(_number(side) for side in grid) for grid in value.tolist()]
+            parts += [name, _rows(np.array([grids]))]
+        elif name != "input_ids":
+            parts += [name, _rows(np.atleast_2d(value))]
+    parts += [f"{name}={value}" for name, value in case.scalars.items()]
+    return " ".join(parts)
+
+
+def _outcome(outcome: Outcome, finding: Finding) -> list[str]:
+    if outcome.status != "answer":
+        return [f"{outcome.status}: {outcome.error}: {outcome.message}".rstrip(": ")]
+    names = [name for name in finding.where if name in outcome.arrays]
+    lines = []
+    for name in names or ["position_ids"]:
+        array = outcome.arrays[name]
+        if array.ndim == 3 and (array == array[:1]).all():
+            lines.append(f"{name} t=h=w {_rows(array[0])}")
+        elif array.ndim == 3:
+            axes = zip("thw", array, strict=False)
+            lines.append(f"{name} " + "  ".join(f"{axis} {_rows(rows)}" for axis, rows in axes))
+        else:
+            lines.append(f"{name} {_rows(np.atleast_2d(array))}")
+    return lines
+
+
+def _rows(matrix: Any) -> str:
+    """Rows divided by |, runs folded as value*count, long rows cut."""
+    rows = []
+    for row in np.asarray(matrix).reshape(-1, np.asarray(matrix).shape[-1]).tolist():
+        runs = [(value, len(list(group))) for value, group in itertools.groupby(row)]
+        words = [_number(value) + (f"*{count}" if count > 1 else "") for value, count in runs]
+        if len(words) > _WIDEST:
+            words = [*words[:_WIDEST], f"... ({len(row)} in all)"]
+        rows.append(" ".join(words))
+    return " | ".join(rows)
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(int(value))
+    return f"{value:.9g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,124 @@
+"""The subjects that engines are compared on.
+
+To add a subject: a module here with its reference and its prediction, its
+strategies and corners in `mmref.testing`, and a row in `_SUBJECTS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mmref.case import SUBJECTS, Case, Outcome
+from mmref.differences import Release
+from mmref.differential import positions
+from mmref.errors import UnknownName
+
+__all__ = ["Subject", "get", "predict", "reference"]
+
+
+def _position_cases(families: Sequence[str]) -> tuple[Any, Any]:
+    from mmref.testing.strategies import cases, refused_cases
+
+    return cases(family=families), refused_cases(family=families)
+
+
+def _position_corners() -> dict[str, Case]:
+    from mmref.testing.corners import corners
+
+    return corners()
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What one subject needs to be compared.
+
+    Parameters
+    ----------
+    name : str
+        A name of `mmref.case.SUBJECTS`.
+    reference : callable
+        (case) -> the reference's outcome.
+    predict : callable
+        (case, release) -> the outcome of a release, for cases the reference accepts.
+    strategies : callable
+        (family names) -> the strategies of accepted and of refused cases.
+    corners : callable
+        () -> curated cases by name.
+    """
+
+    name: str
+    reference: Callable[[Case], Outcome]
+    predict: Callable[[Case, Release], Outcome]
+    strategies: Callable[[Sequence[str]], tuple[Any, Any]]
+    corners: Callable[[], dict[str, Case]]
+
+
+_SUBJECTS = {
+    "positions": Subject(
+        "positions",
+        positions.reference,
+        positions.predict,
+        _position_cases,
+        _position_corners,
+    ),
+}
+
+
+def get(name: str) -> Subject:
+    """A subject by its name.
+
+    Parameters
+    ----------
+    name : str
+        A name of `mmref.case.SUBJECTS`.
+
+    Returns
+    -------
+    Subject
+        The row.
+
+    Raises
+    ------
+    UnknownName
+        If there is none.
+    """
+    try:
+        return _SUBJECTS[name]
+    except KeyError:
+        raise UnknownName("subject", name, SUBJECTS) from None
+
+
+def reference(case: Case) -> Outcome:
+    """The reference's outcome of a case of any subject.
+
+    Parameters
+    ----------
+    case : Case
+        The case.
+
+    Returns
+    -------
+    Outcome
+        An answer or a refusal.
+    """
+    return get(case.subject).reference(case)
+
+
+def predict(case: Case, release: Release) -> Outcome:
+    """A release's outcome of a case of any subject.
+
+    Parameters
+    ----------
+    case : Case
+        A case that the reference accepts.
+    release : Release
+        The release.
+
+    Returns
+    -------
+    Outcome
+        An answer or a refusal.
+    """
+    return get(case.subject).predict(case, release)

@@ -1,0 +1,123 @@
+"""Hypothesis strategies for prompts: the one generator of cases.
+
+`cases` makes prompts the reference accepts, `refused_cases` prompts it refuses.
+`mmref diff` and the suite draw from here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mmref import families
+from mmref.case import SUBJECTS, Case
+from mmref.errors import MissingExtra, UnknownName
+from mmref.families import Family
+
+try:
+    from hypothesis import strategies as st
+except ImportError as error:
+    raise MissingExtra("hypothesis", "testing") from error
+
+from mmref.testing.strategies import positions, refused
+
+__all__ = ["REFUSED_KINDS", "cases", "refused_cases"]
+
+REFUSED_KINDS: tuple[str, ...] = tuple(refused.FAULTS)
+"""The faults of `refused_cases`, by the code of the refusal they lead to."""
+
+
+def cases(
+    *,
+    family: str | Sequence[str] | None = None,
+    subject: str = "positions",
+    max_rows: int = 4,
+    min_images: int = 0,
+    min_videos: int = 0,
+) -> st.SearchStrategy[Case]:
+    """Prompts that the reference accepts.
+
+    Parameters
+    ----------
+    family : str or sequence of str, optional
+        Families to draw from. Default: all.
+    subject : str
+        Only ``"positions"``.
+    max_rows : int
+        Largest batch.
+    min_images, min_videos : int
+        Items that the first row holds at least.
+
+    Returns
+    -------
+    SearchStrategy
+        Of `mmref.case.Case`: several images and videos in mixed order, adjacent
+        media, missing boundaries, batches, padding on either side and within, pad
+        ids in text, pad equal to eos, fractional seconds, text only, rows without
+        tokens, and tokens generated after the prompt. Shrinks to one text token.
+
+    Raises
+    ------
+    UnknownName
+        If a family or the subject is not known.
+    ValueError
+        If a number is out of range.
+
+    Examples
+    --------
+    >>> from hypothesis import find
+    >>> find(cases(family="qwen2_vl"), lambda case: True).arrays["input_ids"].tolist()
+    [[20]]
+    """
+    if subject != "positions":
+        raise UnknownName("subject", subject, SUBJECTS)
+    if max_rows < 1 or min_images < 0 or min_videos < 0:
+        raise ValueError("max_rows: at least 1; min_images and min_videos: at least 0")
+    return positions.accepted(_rows(family), max_rows, min_images, min_videos)
+
+
+def refused_cases(
+    *, kind: str | None = None, family: str | Sequence[str] | None = None
+) -> st.SearchStrategy[Case]:
+    """Prompts that the reference refuses, each made from an accepted one by one fault.
+
+    Parameters
+    ----------
+    kind : str, optional
+        A name of `REFUSED_KINDS`, the code of the refusal. Default: any.
+    family : str or sequence of str, optional
+        Families to draw from. Default: all.
+
+    Returns
+    -------
+    SearchStrategy
+        Of `mmref.case.Case`.
+
+    Raises
+    ------
+    UnknownName
+        If the kind or a family is not known.
+    ValueError
+        If no family of those given can have that fault.
+
+    Examples
+    --------
+    >>> from hypothesis import find
+    >>> case = find(refused_cases(kind="unused-item", family="qwen2_vl"), lambda case: True)
+    >>> len(case.arrays["image_grid_thw"])
+    1
+    """
+    rows = _rows(family)
+    if kind is not None and kind not in REFUSED_KINDS:
+        raise UnknownName("kind", kind, REFUSED_KINDS)
+    strategies = refused.refused(rows, kind)
+    if not strategies:
+        raise ValueError(f"kind: {kind} cannot happen to {', '.join(row.name for row in rows)}")
+    return st.one_of(strategies)
+
+
+def _rows(family: str | Sequence[str] | None) -> list[Family]:
+    names = families.names() if family is None else family
+    rows = [families.get(name) for name in ([names] if isinstance(names, str) else names)]
+    if not rows:
+        raise ValueError("family: expected at least one name")
+    return rows

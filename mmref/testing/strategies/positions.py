@@ -1,0 +1,168 @@
+"""Prompts of the positions subject that the reference accepts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from hypothesis import strategies as st
+
+from mmref.case import Case, Scalar
+from mmref.families import Family
+
+__all__ = ["IMAGE", "TEXT", "VIDEO", "VISION_END", "VISION_START", "Draw", "accepted"]
+
+Array = npt.NDArray[Any]
+Draw = Callable[[st.SearchStrategy[Any]], Any]
+
+IMAGE, VIDEO, VISION_START, VISION_END, VIDEO_START, VIDEO_END = 10, 11, 12, 13, 14, 15
+PAD, EOS = 0, 2
+TEXT = (20, 29)
+# float32 products of these part from float64 ones, from other orders, or from rounding
+_SECONDS = (1.0, 0.5, 2.0, 0.25, 0.0, 0.04, 0.7, 1.5, 2 / 3, 1 / 3, 5 / 3, 1.4)
+_RATES = (2.0, 1.0, 4.0, 25.0, 2.5)
+
+
+@st.composite
+def accepted(
+    draw: Draw, rows: Sequence[Family], max_rows: int, min_images: int, min_videos: int
+) -> Case:
+    """Draw one case; see `mmref.testing.strategies.cases`."""
+    family = draw(st.sampled_from(rows))
+    pad = draw(st.sampled_from([PAD, PAD, PAD, EOS]))
+    merge = draw(st.sampled_from([2, 2, 1, 3]))
+    specials: list[int] = []
+    if draw(st.sampled_from([False, False, True])):
+        specials = [pad, EOS, VISION_START, VISION_END]
+    prompt = _Prompt(family, merge, specials)
+    lines = []
+    for row in range(draw(st.integers(1, max_rows))):
+        needed = ["image"] * min_images + ["video"] * min_videos if row == 0 else []
+        kinds = [*needed, *draw(st.lists(st.sampled_from(["text", "image", "video"]), max_size=4))]
+        line: list[int] = []
+        for kind in draw(st.permutations(kinds)) if len(needed) > 1 else kinds:
+            line += prompt.piece(draw, kind)
+        if not kinds and draw(st.sampled_from([True] * 7 + [False])):
+            line = [TEXT[0]]
+        lines.append(line)
+    return _assemble(draw, prompt, lines, pad)
+
+
+class _Prompt:
+    """The pieces of a prompt and the grids they use up."""
+
+    def __init__(self, family: Family, merge: int, specials: list[int]) -> None:
+        self.family = family
+        self.merge = merge
+        self.images: list[list[int]] = []
+        self.videos: list[list[int]] = []
+        self.text = st.integers(*TEXT)
+        if specials:
+            self.text = st.one_of(self.text, st.sampled_from(specials))
+
+    def piece(self, draw: Draw, kind: str) -> list[int]:
+        if kind == "text":
+            return list(draw(st.lists(self.text, min_size=1, max_size=4)))
+        if kind == "image":
+            return self._block(draw, [self._image(draw) for _ in range(self._adjacent(draw))])
+        if self.family.video_frames == "whole":
+            return self._block(draw, [self._whole_video(draw) for _ in range(self._adjacent(draw))])
+        return self._split_video(draw)
+
+    def _adjacent(self, draw: Draw) -> int:
+        return int(draw(st.sampled_from([1] * 9 + [2])))
+
+    def _block(self, draw: Draw, runs: list[list[int]]) -> list[int]:
+        before = draw(st.sampled_from([[VISION_START]] * 4 + [[]]))
+        after = draw(st.sampled_from([[VISION_END]] * 4 + [[]]))
+        return [*before, *(token for run in runs for token in run), *after]
+
+    def _size(self, draw: Draw) -> tuple[int, int]:
+        return draw(st.integers(1, 4)), draw(st.integers(1, 4))
+
+    def _image(self, draw: Draw) -> list[int]:
+        h, w = self._size(draw)
+        self.images.append([1, h * self.merge, w * self.merge])
+        return [IMAGE] * (h * w)
+
+    def _whole_video(self, draw: Draw) -> list[int]:
+        t = draw(st.integers(1, 6))
+        h, w = self._size(draw)
+        self.videos.append([t, h * self.merge, w * self.merge])
+        return [VIDEO] * (t * h * w)
+
+    def _split_video(self, draw: Draw) -> list[int]:
+        t = draw(st.integers(1, 4))
+        h, w = self._size(draw)
+        self.videos.append([t, h * self.merge, w * self.merge])
+        markers = self.family.media_kinds == "by_video_markers"
+        placeholder = IMAGE if markers else VIDEO
+        tokens = [VIDEO_START] if markers else []
+        stamped = draw(st.booleans())
+        for _ in range(t):
+            if stamped:
+                tokens += draw(st.lists(self.text, min_size=1, max_size=2))
+            tokens += self._block(draw, [[placeholder] * (h * w)])
+        return [*tokens, VIDEO_END] if markers else tokens
+
+
+def _assemble(draw: Draw, prompt: _Prompt, lines: list[list[int]], pad: int) -> Case:
+    """Pad the rows to one length, with the arrays and scalars that go with them."""
+    family = prompt.family
+    masked_lines: list[list[tuple[int, int]]] = [[(token, 1) for token in line] for line in lines]
+    filler = st.just(pad)
+    if draw(st.sampled_from([False, False, False, True])):
+        filler = st.sampled_from([pad, IMAGE, VIDEO, VISION_START, TEXT[0]])
+    if draw(st.sampled_from([False, False, False, True])):  # masks with holes
+        for line in masked_lines:
+            for _ in range(draw(st.integers(0, 3))):
+                line.insert(draw(st.integers(0, len(line))), (draw(filler), 0))
+    length = max(1, *(len(line) for line in masked_lines))
+    length += draw(st.sampled_from([0, 0, 0, 1, 2]))
+    for line in masked_lines:
+        missing = length - len(line)
+        left = draw(st.sampled_from([missing, 0, missing // 2]))
+        padding = [(draw(filler), 0) for _ in range(missing)]
+        line[:] = padding[:left] + line + padding[left:]
+    ids = np.array([[token for token, _ in line] for line in masked_lines], np.int64)
+    mask = np.array([[kept for _, kept in line] for line in masked_lines], np.int64)
+    arrays: dict[str, Array] = {"input_ids": ids}
+    if not mask.all() or draw(st.booleans()):
+        arrays["attention_mask"] = mask.astype(bool) if draw(st.booleans()) else mask
+    if prompt.images:
+        arrays["image_grid_thw"] = np.array(prompt.images, np.int64)
+    if prompt.videos:
+        arrays["video_grid_thw"] = np.array(prompt.videos, np.int64)
+    scalars: dict[str, Scalar] = {}
+    if prompt.merge != family.spatial_merge_size:
+        scalars["spatial_merge_size"] = prompt.merge
+    if family.time == "seconds":
+        rate = draw(st.sampled_from(_RATES))
+        if rate != family.tokens_per_second:
+            scalars["tokens_per_second"] = rate
+        if prompt.videos and draw(st.booleans()):
+            value = st.one_of(st.sampled_from(_SECONDS), st.floats(0, 8, width=32))
+            count = len(prompt.videos)
+            seconds = np.array(draw(st.lists(value, min_size=count, max_size=count)))
+            as_array = draw(st.booleans())
+            arrays["second_per_grid_ts"] = seconds.astype(np.float32) if as_array else seconds
+    steps = draw(st.sampled_from([0, 1, 2]))
+    if steps:
+        scalars["decode_steps"] = steps
+    return Case(family.name, arrays, scalars, _token_ids(family, pad))
+
+
+def _token_ids(family: Family, pad: int) -> dict[str, int]:
+    ids = {
+        "image": IMAGE,
+        "video": VIDEO,
+        "vision_start": VISION_START,
+        "vision_end": VISION_END,
+        "pad": pad,
+        "eos": EOS,
+    }
+    if family.media_kinds == "by_video_markers":
+        ids |= {"video_start": VIDEO_START, "video_end": VIDEO_END}
+    return ids
