@@ -16,7 +16,7 @@ from mmref.errors import RefusedPrompt
 __all__ = ["integer_matrix", "mask_matrix", "to_numpy"]
 
 _INT64 = np.dtype(np.int64)
-_INT32 = np.dtype(np.int32)
+_ID_DTYPES = {_INT64, np.dtype(np.int32)}
 _BOOL = np.dtype(np.bool_)
 
 
@@ -103,7 +103,7 @@ def integer_matrix(value: Any, name: str) -> npt.NDArray[Any]:
         ``<name>-dtype``, ``<name>-rank``, ``<name>-empty`` and what `to_numpy` raises.
     """
     array = to_numpy(value, name)
-    if array.dtype != _INT64 and array.dtype != _INT32 and array.size:
+    if array.dtype not in _ID_DTYPES and array.size:
         array = _as_int64(array, name)
     if array.ndim == 1:
         array = array.reshape(1, -1)

@@ -333,7 +333,7 @@ def scan(
     Notes
     -----
     Source of the rule: the expansion in transformers' processors (one item makes
-    t*h*w / merge**2 placeholders) and the positions of transformers 4.57's and later ``get_rope_index``.
+    t*h*w / merge**2 placeholders) and the grids that ``get_rope_index`` takes.
 
     Examples
     --------

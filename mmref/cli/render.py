@@ -123,9 +123,8 @@ def _finding(console: Console, finding: Finding) -> None:
     console.print(f"  {finding.meaning}")
     console.print(f"  prompt     {_prompt(finding.case)}")
     for name, outcome in (("reference", finding.reference), ("engine", finding.actual)):
-        for line in _outcome(outcome, finding):
-            console.print(f"  {name:<10} {line}")
-            name = ""
+        for number, line in enumerate(_outcome(outcome, finding)):
+            console.print(f"  {'' if number else name:<10} {line}")
     if finding.predicted is not None and finding.reference.status == "answer":
         for line in _outcome(finding.predicted, finding):
             console.print(f"  predicted  {line}", style="dim")

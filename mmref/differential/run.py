@@ -234,11 +234,11 @@ def run_case(case: Case, *, engine: Sequence[str] = ()) -> Report:
     tally.add(case)
     report = Report(opened, [], missing, 0)
     for entry in opened:
-        for key, seen in tally.known.items():
-            if key[0] == entry.engine.name:
-                report.findings.append(_finding("known", entry, key[1], seen))
-        for key, seen in tally.new.items():
-            if key[0] == entry.engine.name:
+        for (name, identifier), seen in tally.known.items():
+            if name == entry.engine.name:
+                report.findings.append(_finding("known", entry, identifier, seen))
+        for fault, seen in tally.new.items():
+            if fault[0] == entry.engine.name:
                 report.findings.append(_finding("new", entry, f"new-{seen.case.key}", seen))
     report.seconds = time.monotonic() - started
     return report
@@ -344,14 +344,12 @@ def _draw(strategy: Any, count: int, seed: int) -> list[Case]:
     drawn: list[Case] = []
     while len(drawn) < count:
 
-        @hypothesis.seed(seed + len(drawn))
-        @_settings(count - len(drawn), [hypothesis.Phase.generate])
-        @hypothesis.given(strategy)
         def collect(case: Case) -> None:
             drawn.append(case)
 
         before = len(drawn)
-        collect()
+        settings = _settings(count - before, [hypothesis.Phase.generate])
+        hypothesis.seed(seed + before)(settings(hypothesis.given(strategy)(collect)))()
         if len(drawn) == before:  # pragma: no cover - a strategy that yields nothing
             break
     return drawn[:count]

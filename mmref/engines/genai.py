@@ -8,8 +8,8 @@ so none are made. Values that kill the process run in a child.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import importlib.metadata
+import importlib.util
 import os
 import subprocess
 import sys

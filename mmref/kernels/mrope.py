@@ -82,10 +82,10 @@ def place(
         if row != row_before:
             cursor = 0
             row_before = row
-            if start_rule == START_ONE_AFTER_FIRST and row > 0:
-                # text-only rows are one span
-                if spans[at, KIND] != TEXT or (at + 1 < count and spans[at + 1, ROW] == row):
-                    cursor = 1
+            # a row without media is one span, of text
+            media = spans[at, KIND] != TEXT or (at + 1 < count and spans[at + 1, ROW] == row)
+            if start_rule == START_ONE_AFTER_FIRST and row > 0 and media:
+                cursor = 1
         spans[at, POSITION] = cursor
         unmasked[row] += spans[at, COUNT]
         if spans[at, KIND] == TEXT:

@@ -146,7 +146,7 @@ def _mask_shape(draw: Draw, case: Case) -> Case:
 
 
 def _mask_value(draw: Draw, case: Case) -> Case:
-    mask = np.ones(case.arrays["input_ids"].shape, np.int64)
+    mask: Array = np.ones(case.arrays["input_ids"].shape, np.int64)
     given = case.arrays.get("attention_mask")
     if given is not None:
         mask[:] = given
