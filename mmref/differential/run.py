@@ -349,7 +349,8 @@ def _draw(strategy: Any, count: int, seed: int) -> list[Case]:
 
         before = len(drawn)
         settings = _settings(count - before, [hypothesis.Phase.generate])
-        hypothesis.seed(seed + before)(settings(hypothesis.given(strategy)(collect)))()
+        seeded: Any = hypothesis.seed(seed + before)
+        seeded(settings(hypothesis.given(strategy)(collect)))()
         if len(drawn) == before:  # pragma: no cover - a strategy that yields nothing
             break
     return drawn[:count]
