@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mmref.errors import EngineRefusal, UnknownName
-from mmref.families.row import TokenIds
+from mmref.families.row import Family, TokenIds
 from mmref.kernels import layout as layout_kernel
 from mmref.kernels import mrope as kernel
 from mmref.layout import Layout, Prompt, read_prompt
@@ -221,7 +221,7 @@ def position_ids(
     )
     if rules == "reference":
         return by_reference(prompt)
-    return by_release(prompt, _named_release(rules), {})
+    return by_release(prompt, _named_release(rules, prompt.family), {})
 
 
 def by_reference(prompt: Prompt) -> Positions:
@@ -398,10 +398,14 @@ def _engine_mask(
     return ids, mask
 
 
-def _named_release(name: str) -> Release:
+def _named_release(name: str, family: Family) -> Release:
     from mmref import differences
 
-    if name not in differences.rules_names():
-        raise UnknownName("rules", name, differences.rules_names())
+    known = differences.rules_names(family)
+    if name not in known:
+        hint = ""
+        if name in differences.rules_names():
+            hint = f"that release has no 3-D positions for {family.name}"
+        raise UnknownName("rules", name, known, hint=hint)
     engine, _, version = name.rpartition("-")
     return differences.release(engine, version)

@@ -13,6 +13,7 @@ from mmref.differences import genai, transformers
 from mmref.differences.base import Difference, version_key
 from mmref.differences.rules import REFERENCE, PositionRules
 from mmref.errors import UnknownName
+from mmref.families.row import Family
 
 __all__ = [
     "ALL",
@@ -162,16 +163,30 @@ def nearest_release(engine: str, version: str) -> Release:
     return release(engine, lower[-1] if lower else known[0])
 
 
-def rules_names() -> tuple[str, ...]:
+def rules_names(family: Family | None = None) -> tuple[str, ...]:
     """The names that ``rules=`` takes.
+
+    Parameters
+    ----------
+    family : Family, optional
+        Only the releases that shipped this family.
 
     Returns
     -------
     tuple of str
         ``"reference"`` and one for each described release.
+
+    Examples
+    --------
+    >>> rules_names()[0]
+    'reference'
     """
-    names = [f"{engine}-{version}" for engine, known in RELEASES.items() for version in known]
-    return ("reference", *names)
+    names = ["reference"]
+    for engine, versions in RELEASES.items():
+        if family is not None and engine == "onnxruntime-genai" and family.genai_type is None:
+            continue
+        names += [f"{engine}-{version}" for version in versions]
+    return tuple(names)
 
 
 def get(identifier: str) -> Difference:

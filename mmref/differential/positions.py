@@ -13,9 +13,10 @@ from mmref.differences import REFERENCE, Release
 from mmref.errors import EngineRefusal, RefusedPrompt
 from mmref.layout import Prompt, read_prompt
 
-__all__ = ["predict", "reference"]
+__all__ = ["predict", "prompt_arguments", "reference"]
 
 _ARRAYS = (
+    "input_ids",
     "image_grid_thw",
     "video_grid_thw",
     "second_per_grid_ts",
@@ -66,12 +67,27 @@ def predict(case: Case, release: Release) -> Outcome:
     return _outcome(positions, case, release)
 
 
-def _prompt(case: Case) -> Prompt:
+def prompt_arguments(case: Case) -> dict[str, Any]:
+    """The arguments of `mmref.mrope.position_ids` that a case stands for.
+
+    Parameters
+    ----------
+    case : Case
+        The case.
+
+    Returns
+    -------
+    dict
+        By name; ``rules`` is not among them.
+    """
     arguments: dict[str, Any] = {name: case.arrays.get(name) for name in _ARRAYS}
     arguments |= {name: case.scalars.get(name) for name in _SCALARS}
-    return read_prompt(
-        case.arrays["input_ids"], family=case.family, token_ids=case.ids, **arguments
-    )
+    arguments |= {"family": case.family, "token_ids": case.ids}
+    return arguments
+
+
+def _prompt(case: Case) -> Prompt:
+    return read_prompt(**prompt_arguments(case))
 
 
 def _outcome(positions: mrope.Positions, case: Case, release: Release | None) -> Outcome:

@@ -349,8 +349,8 @@ def _draw(strategy: Any, count: int, seed: int) -> list[Case]:
 
         before = len(drawn)
         settings = _settings(count - before, [hypothesis.Phase.generate])
-        seeded: Any = hypothesis.seed(seed + before)
-        seeded(settings(hypothesis.given(strategy)(collect)))()
+        draw: Any = hypothesis.given(strategy)(collect)
+        hypothesis.seed(seed + before)(settings(draw))()  # type: ignore[no-untyped-call]
         if len(drawn) == before:  # pragma: no cover - a strategy that yields nothing
             break
     return drawn[:count]

@@ -35,7 +35,6 @@ _KEPT_MODELS = 32
 _CHILD_SECONDS = 60
 _CONFIG_KEYS = {
     "pad": "pad_token_id",
-    "eos": "eos_token_id",
     "image": "image_token_id",
     "video": "video_token_id",
     "vision_start": "vision_start_token_id",
@@ -118,9 +117,10 @@ class GenAI:
             for name, key in _CONFIG_KEYS.items()
             if (value := getattr(token_ids, name)) is not None
             and not (isinstance(unset, list) and name in unset)
-            # positions do not depend on eos, but the engine wants it inside the vocabulary
-            and not (name == "eos" and value >= VOCABULARY)
         )
+        # positions do not depend on eos, but the engine wants it, else pad, in the vocabulary
+        eos = token_ids.eos if token_ids.eos is not None and token_ids.eos < VOCABULARY else 1
+        given = (*given, ("eos_token_id", eos))
         rate = case.scalars.get("tokens_per_second", family.tokens_per_second)
         return PackageConfig(
             model_type=case.family if case.family == "fara" else str(family.genai_type),

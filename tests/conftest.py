@@ -1,0 +1,41 @@
+"""Settings of the suite."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from mmref import mrope
+from mmref.families import TokenIds
+
+# 2,000 examples where a property says so; the first Numba compile is longer than any deadline
+settings.register_profile(
+    "mmref",
+    deadline=None,
+    database=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("mmref")
+
+UNCOMPILED = os.environ.get("NUMBA_DISABLE_JIT") == "1"
+CHECKED = os.environ.get("NUMBA_BOUNDSCHECK") == "1"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def warm_kernels() -> None:
+    """Compile before anything is measured or generated."""
+    ids = TokenIds(image=10, video=11)
+    mrope.position_ids([[10]], family="qwen2_vl", image_grid_thw=[[1, 2, 2]], token_ids=ids)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The two other modes test the kernels, not the engines, which do not change with them."""
+    if not (UNCOMPILED or CHECKED):
+        return
+    skip = pytest.mark.skip(reason="engines do not change with the way kernels are run")
+    for item in items:
+        if "tests/engines" in item.nodeid or item.get_closest_marker("engine"):
+            item.add_marker(skip)
