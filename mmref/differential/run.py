@@ -349,8 +349,8 @@ def _draw(strategy: Any, count: int, seed: int) -> list[Case]:
 
         before = len(drawn)
         settings = _settings(count - before, [hypothesis.Phase.generate])
-        draw: Any = hypothesis.given(strategy)(collect)
-        hypothesis.seed(seed + before)(settings(draw))()  # type: ignore[no-untyped-call]
+        given: Any = hypothesis.given(strategy)
+        hypothesis.seed(seed + before)(settings(given(collect)))()
         if len(drawn) == before:  # pragma: no cover - a strategy that yields nothing
             break
     return drawn[:count]
