@@ -17,7 +17,8 @@ from mmref.errors import EngineRefusal, UnknownName
 from mmref.families.row import Family, TokenIds
 from mmref.kernels import layout as layout_kernel
 from mmref.kernels import mrope as kernel
-from mmref.layout import Layout, Prompt, read_prompt
+from mmref.layout import Layout
+from mmref.prompt import Prompt, read_prompt
 
 if TYPE_CHECKING:
     from mmref.differences import PositionRules, Release

@@ -28,7 +28,7 @@ def diff(
     cases: Annotated[int, Parameter(validator=validators.Number(gte=0, lte=1_000_000))] = 2500,
     seed: Annotated[int, Parameter(validator=validators.Number(gte=0))] = 0,
     format: Format | None = None,
-    case: str | None = None,
+    case: Annotated[str, Parameter(allow_leading_hyphen=True)] | None = None,
 ) -> int:
     """Compare the installed engines with the reference, on thousands of prompts.
 

@@ -23,14 +23,14 @@ _STYLES = {"new": "bold red", "vanished": "bold red", "known": "bold"}
 
 
 def json(data: Any) -> None:
-    """Write JSON to standard output.
+    """Write JSON to standard output, as one line.
 
     Parameters
     ----------
     data : object
         What msgspec can encode.
     """
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(data), indent=1).decode() + "\n")
+    sys.stdout.write(msgspec.json.encode(data).decode() + "\n")
 
 
 def engines(rows: Sequence[Mapping[str, str]]) -> None:

@@ -11,7 +11,7 @@ from mmref import mrope
 from mmref.case import Case, Outcome
 from mmref.differences import REFERENCE, Release
 from mmref.errors import EngineRefusal, RefusedPrompt
-from mmref.layout import Prompt, read_prompt
+from mmref.prompt import Prompt, read_prompt
 
 __all__ = ["predict", "prompt_arguments", "reference"]
 

@@ -135,7 +135,7 @@ def test_run_draws_the_same_cases_for_the_same_seed() -> None:
 def test_unknown_engine_and_version() -> None:
     with pytest.raises(UnknownName, match="did you mean 'transformers'"):
         engines.get("transformer")
-    with pytest.raises(EngineFault, match='pip install "transformers==4.57.1"'):
+    with pytest.raises(EngineFault, match=r'pip install "transformers==4\.57\.1"'):
         engines.get("transformers==4.57.1")
 
 

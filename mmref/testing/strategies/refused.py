@@ -27,7 +27,20 @@ Array = npt.NDArray[Any]
 
 
 def refused(rows: Sequence[Family], kind: str | None) -> list[st.SearchStrategy[Case]]:
-    """One strategy for each fault that some of these families can have."""
+    """One strategy for each fault that some of these families can have.
+
+    Parameters
+    ----------
+    rows : sequence of Family
+        The families.
+    kind : str or None
+        A name of `FAULTS`; None for all.
+
+    Returns
+    -------
+    list of SearchStrategy
+        Perhaps empty.
+    """
     strategies = []
     for name, fault in FAULTS.items():
         fitting = [row for row in rows if fault.time in (None, row.time)]

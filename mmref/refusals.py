@@ -1,0 +1,161 @@
+"""Every way a prompt can be refused, and the words for what a kernel reports."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmref.errors import RefusedPrompt
+from mmref.kernels import layout as kernel
+
+if TYPE_CHECKING:
+    from mmref.prompt import Prompt
+
+__all__ = ["KINDS", "REFUSALS", "refusal"]
+
+REFUSALS: dict[str, str] = {
+    "array-device": "a tensor that is not in host memory",
+    "array-ragged": "rows of unequal length",
+    "array-type": "strings or objects where numbers are needed",
+    "input-ids-dtype": "token ids that are not integers",
+    "input-ids-rank": "token ids that are neither a row nor a batch of rows",
+    "input-ids-empty": "no token at all",
+    "mask-shape": "a mask of another shape than the token ids",
+    "mask-dtype": "a mask that is neither boolean nor integer",
+    "mask-value": "a mask with values other than 0 and 1",
+    "grid-shape": "a grid that is not (items, 3)",
+    "grid-dtype": "a grid that is not of integers",
+    "grid-not-positive": "a grid value of zero or less",
+    "grid-not-divisible": "a height or width that the merge size does not divide",
+    "grid-too-large": "a grid value beyond int32",
+    "image-with-frames": "an image grid with t > 1",
+    "merge-not-positive": "a merge size below one",
+    "rate-not-positive": "tokens_per_second that is not a positive number",
+    "rate-not-used": "tokens_per_second for a family that counts grid steps",
+    "seconds-not-used": "seconds for a family that counts grid steps",
+    "seconds-length": "not one value of seconds for each video",
+    "seconds-value": "seconds that are NaN, infinite or negative",
+    "token-ids-equal": "one id for images and videos",
+    "token-ids-missing": "media without a placeholder id",
+    "run-shorter-than-item": "placeholders that end inside an item",
+    "run-longer-than-items": "placeholders left over after whole items",
+    "placeholder-without-item": "placeholders with no item left",
+    "unused-item": "items without placeholders",
+    "position-too-large": "a position beyond int32",
+}
+"""Every way a prompt can be refused, by the error's ``code``."""
+
+KINDS = ("text", "image", "video")
+"""The kinds of span, by the kernels' numbers."""
+
+_AXES = ("t", "h", "w")
+
+
+def refusal(prompt: Prompt, fault: list[int]) -> RefusedPrompt:
+    """The error for what a kernel reported.
+
+    Parameters
+    ----------
+    prompt : Prompt
+        The prompt.
+    fault : list of int
+        The fields of a fault record, see `mmref.kernels.layout`.
+
+    Returns
+    -------
+    RefusedPrompt
+        Says where, what was found, what was expected and the likely cause.
+    """
+    code, row, kind, item, start, stop, got, expected = fault
+    name = KINDS[kind]
+    grid_name = f"{name}_grid_thw"
+    tokens = f"tokens {start}..{stop - 1}" if stop - start > 1 else f"token {start}"
+    grid = prompt.image_grid if kind == kernel.IMAGE else prompt.video_grid
+    place = f"row {row}, {name} {item} ({tokens})"
+    if code == kernel.GRID_NOT_POSITIVE:
+        return RefusedPrompt(
+            "grid-not-positive",
+            where=f"{grid_name}[{item}], {_AXES[start]}",
+            got=str(got),
+            expected="at least 1",
+        )
+    if code == kernel.GRID_TOO_LARGE:
+        return RefusedPrompt(
+            "grid-too-large",
+            where=f"{grid_name}[{item}], {_AXES[start]}",
+            got=str(got),
+            expected=f"at most {expected}",
+        )
+    if code == kernel.GRID_NOT_DIVISIBLE:
+        return RefusedPrompt(
+            "grid-not-divisible",
+            where=f"{grid_name}[{item}], {_AXES[start]}",
+            got=str(got),
+            expected=f"a multiple of the merge size {expected}",
+            hint="a grid counts patches before merging",
+        )
+    if code == kernel.IMAGE_WITH_FRAMES:
+        return RefusedPrompt(
+            "image-with-frames",
+            where=f"{grid_name}[{item}], t",
+            got=str(got),
+            expected="1",
+            hint="pass it as a video",
+        )
+    if code == kernel.MASK_VALUE:
+        return RefusedPrompt(
+            "mask-value",
+            where=f"attention_mask, row {row}, token {start}",
+            got=str(got),
+            expected="0 or 1",
+            hint="packed rows are not told apart by mask values here" if got > 1 else "",
+        )
+    if code == kernel.POSITION_TOO_LARGE:
+        return RefusedPrompt(
+            "position-too-large",
+            where=place if kind != kernel.TEXT else f"row {row} ({tokens})",
+            got="a position beyond int32",
+            expected=f"at most {expected}",
+            hint="are the seconds right?" if kind == kernel.VIDEO else "",
+        )
+    if code == kernel.UNUSED_ITEM:
+        frame = f", frame {start}" if start else ""
+        return RefusedPrompt(
+            "unused-item",
+            where=f"{grid_name}[{item}]{frame}",
+            got=f"{got} of {expected} items have placeholders",
+            expected="every item to be used",
+            hint="was the prompt truncated, or is the grid another prompt's?",
+        )
+    size = ""
+    if 0 <= item < len(grid):
+        t, h, w = grid[item].tolist()
+        t = 1 if kind == kernel.VIDEO and prompt.family.video_frames == "split" else t
+        size = f"grid ({t}, {h}, {w}) with merge {prompt.merge} makes "
+        size += str(t * (h // prompt.merge) * (w // prompt.merge))
+    if code == kernel.RUN_SHORTER:
+        return RefusedPrompt(
+            "run-shorter-than-item",
+            where=place,
+            got=f"{got} {_plural('placeholder', got)}",
+            expected=f"as many as the item has: {size}",
+            hint="was the prompt truncated?",
+        )
+    if code == kernel.RUN_LONGER:
+        return RefusedPrompt(
+            "run-longer-than-items",
+            where=f"row {row} ({tokens})",
+            got=f"{got} {name} {_plural('placeholder', got)} left over after {name} {item - 1}",
+            expected=f"the end of the run or {name} {item}: {size}" if size else "none",
+            hint="does the text hold a placeholder of its own, or is the grid another size's?",
+        )
+    return RefusedPrompt(
+        "placeholder-without-item",
+        where=f"row {row} ({tokens})",
+        got=f"{got} {name} {_plural('placeholder', got)}",
+        expected=f"none: {grid_name} has {len(grid)} {_plural('row', len(grid))}",
+        hint="does the text hold a placeholder of its own, or is the grid missing?",
+    )
+
+
+def _plural(word: str, count: int) -> str:
+    return word if count == 1 else f"{word}s"

@@ -1,0 +1,82 @@
+"""Cases and outcomes travel as JSON without loss; damaged ones are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from support import assert_same
+
+from mmref.case import Case, Outcome
+from mmref.errors import BadCase
+from mmref.testing.strategies import cases, refused_cases
+
+
+@settings(max_examples=300)
+@given(cases() | refused_cases())
+def test_round_trip(case: Case) -> None:
+    again = Case.from_json(case.to_json())
+    assert again.to_json() == case.to_json()
+    assert again.key == case.key
+    assert again.family == case.family
+    assert again.token_ids == case.token_ids
+    assert dict(again.scalars) == dict(case.scalars)
+    for name, array in case.arrays.items():
+        other = again.arrays[name]
+        assert other.dtype == array.dtype
+        assert other.shape == array.shape
+        assert np.array_equal(other, array, equal_nan=array.dtype.kind == "f")
+
+
+def test_outcome_round_trip() -> None:
+    outcome = Outcome("answer", {"position_ids": np.zeros((3, 1, 2), np.int64)})
+    again = Outcome.from_builtins(outcome.to_builtins())
+    assert again.status == "answer"
+    assert_same(outcome.arrays["position_ids"], again.arrays["position_ids"])
+
+
+def test_a_typed_case_needs_little() -> None:
+    case = Case.from_json('{"family": "qwen2_vl", "arrays": {"input_ids": [[5, 6]]}}')
+    assert case.arrays["input_ids"].dtype == np.int64
+    assert case.subject == "positions"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", "bad-json"),
+        ("{", "bad-json"),
+        ("[]", "bad-case"),
+        ("{}", "missing required field"),
+        ('{"family": "x", "arrays": {}}', "no input_ids"),
+        ('{"family": "x", "arrays": {"input_ids": 5}}', "a list of numbers"),
+        ('{"family": "x", "arrays": {"input_ids": [["a"]]}}', "a list of numbers"),
+        ('{"family": "x", "arrays": {"input_ids": [[1], [2, 3]]}}', "not an array"),
+        ('{"family": "x", "arrays": {"input_ids": {"dtype": "object"}}}', "dtype"),
+        ('{"family": "x", "arrays": {"input_ids": {"dtype": "int64"}}}', "not an array"),
+        (
+            '{"family":"x","arrays":{"input_ids":{"dtype":"int64","shape":[9],"data":[]}}}',
+            "not an array",
+        ),
+        ('{"family": "x", "arrays": {"input_ids": [[1]]}, "colour": 1}', "unknown field"),
+        ('{"family": "x", "arrays": {"input_ids": [[1]]}, "subject": "y"}', "one of positions"),
+        ('{"family": "x", "arrays": {"input_ids": [[1]]}, "token_ids": {"q": 1}}', "token id"),
+    ],
+)
+def test_damaged_cases_are_refused(text: str, found: str) -> None:
+    with pytest.raises(BadCase, match=found):
+        Case.from_json(text)
+
+
+def test_files(tmp_path: Path) -> None:
+    file = tmp_path / "case.json"
+    with pytest.raises(BadCase, match="unreadable-file"):
+        Case.from_file(file)
+    case = Case("qwen2_vl", {"input_ids": np.array([[5]])})
+    file.write_bytes(b'{"id": "a finding", "case": ' + case.to_json(indent=1) + b"}")
+    assert Case.from_file(file).key == case.key
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(BadCase, match="bad-json"):
+        Case.from_file(file)

@@ -1,0 +1,164 @@
+"""The command: what it prints and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mmref.differences.base import small_case
+
+pytestmark = pytest.mark.engine
+
+HIDE = "import sys; sys.modules['torch'] = None; sys.modules['onnxruntime_genai'] = None; "
+
+
+def mmref(
+    *arguments: str, given: bytes = b"", before: str = ""
+) -> subprocess.CompletedProcess[bytes]:
+    code = f"{before}from mmref.cli import main; main({list(arguments)!r})"
+    environment = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1"}
+    return subprocess.run(
+        [sys.executable, "-c", code], input=given, capture_output=True, env=environment, check=False
+    )
+
+
+def test_diff_prints_json_when_piped() -> None:
+    done = mmref("diff", "--cases", "60", "--seed", "4")
+    assert done.returncode == 0, done.stderr.decode()
+    report = json.loads(done.stdout)
+    assert set(report) == {"engines", "totals", "differences", "missing", "seed", "seconds"}
+    assert report["seed"] == 4
+    totals = report["totals"]
+    assert set(totals) == {"compared", "equal", "known", "new", "vanished", "skipped", "crashed"}
+    assert totals["compared"] == totals["equal"] + totals["known"] > 100
+    assert totals["new"] == totals["vanished"] == 0
+    for entry in report["engines"]:
+        assert {"name", "version", "provider", "compared", "skipped"} <= set(entry)
+    for entry in report["differences"]:
+        assert {
+            "id",
+            "kind",
+            "engine",
+            "version",
+            "count",
+            "meaning",
+            "case",
+            "reference",
+            "engine_outcome",
+        } == set(entry)
+    per_engine = {
+        name: sum(entry["engine"] == name for entry in report["differences"])
+        for name in ("transformers", "onnxruntime-genai")
+    }
+    assert per_engine["transformers"] >= 5
+    assert per_engine["onnxruntime-genai"] >= 10
+
+
+def test_diff_prints_a_table_that_fits_80_columns() -> None:
+    done = mmref("diff", "--cases", "0", "--format", "pretty")
+    assert done.returncode == 0, done.stderr.decode()
+    text = done.stdout.decode()
+    assert "\x1b" not in text
+    assert "Reproduce with: mmref diff --engine" in text
+    table = text[text.rindex("\nengine  ") + 1 :].splitlines()
+    assert all(len(line) <= 80 for line in table[:3])
+    assert "0 new, 0 vanished" in table[-1]
+
+
+def test_one_family_and_one_engine() -> None:
+    done = mmref("diff", "--family", "glm4v", "--engine", "transformers", "--cases", "40")
+    report = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert [entry["name"] for entry in report["engines"]] == ["transformers"]
+    generated = [entry["case"]["family"] for entry in report["differences"]]
+    assert set(generated) == {"glm4v"}
+
+
+def test_a_case_from_a_file_from_standard_input_and_by_id(tmp_path: Path) -> None:
+    case = small_case([[20, 20], [12, 10]], images=[[1, 2, 2]])
+    file = tmp_path / "case.json"
+    file.write_bytes(case.to_json(indent=1))
+    engine = ("--engine", "onnxruntime-genai")
+    for source, given in (
+        (str(file), b""),
+        ("-", case.to_json()),
+        ("genai-rows-start-at-one", b""),
+    ):
+        done = mmref("diff", "--case", source, *engine, given=given)
+        assert done.returncode == 0, done.stderr.decode()
+        report = json.loads(done.stdout)
+        assert report["totals"]["compared"] == 1
+        assert [entry["id"] for entry in report["differences"]] == ["genai-rows-start-at-one"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("diff", "--family", "qwen2_5"), "did you mean"),
+        (("diff", "--engine", "vlm"), "one of onnxruntime-genai, transformers"),
+        (("diff", "--engine", "transformers==4.57.1"), "pip install"),
+        (("diff", "--cases", "-1"), "--cases"),
+        (("diff", "--cases", "many"), "--cases"),
+        (("diff", "--format", "xml"), "--format"),
+        (("diff", "--case", "missing.json"), "missing.json"),
+        (("diff", "--case", "no-such-difference"), "one of"),
+        (("diff", "--colour"), "--colour"),
+        (("dif",), "dif"),
+    ],
+)
+def test_bad_usage_ends_with_2_and_a_reason(arguments: tuple[str, ...], said: str) -> None:
+    done = mmref(*arguments)
+    assert done.returncode == 2
+    assert done.stdout == b""
+    text = done.stderr.decode()
+    assert said in text
+    assert "Traceback" not in text
+
+
+def test_damaged_case_on_standard_input() -> None:
+    done = mmref("diff", "--case", "-", given=b"{")
+    assert done.returncode == 2
+    assert b"bad-json" in done.stderr
+
+
+def test_no_engine_ends_with_3_and_the_pip_lines() -> None:
+    done = mmref("diff", "--cases", "5", before=HIDE)
+    assert done.returncode == 3
+    assert json.loads(done.stdout)["totals"]["compared"] == 0
+    for extra in ("transformers", "genai"):
+        assert f'pip install "mmref[{extra}]"' in done.stderr.decode()
+    done = mmref("diff", "--engine", "transformers", before=HIDE)
+    assert done.returncode == 3
+    assert 'pip install "mmref[transformers]"' in done.stderr.decode()
+
+
+def test_a_case_that_every_engine_skips_ends_with_3() -> None:
+    case = small_case([[20]], "glm4v")
+    done = mmref("diff", "--case", "-", "--engine", "onnxruntime-genai", given=case.to_json())
+    assert done.returncode == 3
+    assert b"no model type" in done.stderr
+
+
+def test_engines() -> None:
+    done = mmref("engines")
+    rows = json.loads(done.stdout)["engines"]
+    assert done.returncode == 0
+    assert [row["name"] for row in rows] == ["transformers", "onnxruntime-genai"]
+    assert mmref("engines", "--format", "pretty").returncode == 0
+    assert mmref("engines", before=HIDE).returncode == 3
+
+
+def test_help_is_quick_to_make() -> None:
+    code = (
+        "import sys\nfrom mmref.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit as end:\n"
+        "    print(end.code, sorted({'numba', 'numpy', 'torch'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "0 []"
