@@ -119,6 +119,9 @@ def _extra_item(draw: Draw, case: Case) -> Case:
     merge = int(case.scalars.get("spatial_merge_size", 2))  # type: ignore[arg-type]
     name = draw(st.sampled_from(["image_grid_thw", "video_grid_thw"]))
     grid = case.arrays.get(name, np.empty((0, 3), np.int64))
+    seconds = case.arrays.get("second_per_grid_ts")
+    if name == "video_grid_thw" and seconds is not None:  # one fault, not two
+        case = _with(case, "second_per_grid_ts", np.append(seconds, seconds[:1]))
     return _with(case, name, np.vstack([grid, [[1, merge, merge]]]))
 
 
