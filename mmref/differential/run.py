@@ -42,7 +42,8 @@ class EngineReport:
     def described(self) -> bool:
         """Whether the version that ran has an entry of its own."""
         depth = self.release.version.count(".") + 1
-        return version_key(self.engine.version)[:depth] == version_key(self.release.version)
+        numbers = [*version_key(self.engine.version), 0, 0, 0][:depth]
+        return version_key(".".join(map(str, numbers))) == version_key(self.release.version)
 
 
 @dataclass(slots=True)
