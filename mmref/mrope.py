@@ -304,11 +304,16 @@ def by_release(
                 got="this release refuses a prompt that the reference accepts",
                 hint=difference.meaning,
             )
-    return _by_rules(prompt, release, scalars)
+    # every item is one span, or joins others in one; text stands between them and at row ends
+    capacity = 2 * len(accepted._table) + len(prompt.ids) + 1
+    return _by_rules(prompt, release, scalars, capacity)
 
 
 def _by_rules(
-    prompt: Prompt, release: Release, scalars: Mapping[str, int | float | str | list[str]]
+    prompt: Prompt,
+    release: Release,
+    scalars: Mapping[str, int | float | str | list[str]],
+    capacity: int,
 ) -> Positions:
     rules = release.rules
     image_id, video_id, vision_start_id, pad_id = _engine_ids(prompt, rules, scalars)
@@ -322,7 +327,7 @@ def _by_rules(
         seconds, rate, timed, split = np.ones(len(video_grid)), _GENAI_RATE, True, False
     time_rule = _SECONDS[rules.seconds] if timed else kernel.TIME_INDEX
     fault = np.zeros(layout_kernel.FAULT_FIELDS, np.int64)
-    spans = np.empty((2 * ids.size + batch + 1, layout_kernel.COLUMNS), np.int64)
+    spans = np.empty((capacity, layout_kernel.COLUMNS), np.int64)
     repeated = np.zeros(batch, np.bool_)
     if rules.find_media == "runs":
         arguments = list(prompt.scan_arguments())

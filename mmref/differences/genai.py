@@ -314,4 +314,14 @@ DIFFERENCES: tuple[Difference, ...] = (
         case=replace(small_case([[20]]), arrays={"input_ids": np.array([[20.0]])}),
         on_refused=frozenset({"input-ids-dtype"}),
     ),
+    Difference(
+        id="genai-ids-rank-not-checked",
+        engine="onnxruntime-genai",
+        since="0.18",
+        meaning="Token ids of rank 3 are flattened and read with the batch size of the search.",
+        consequence="A nested batch is answered as another prompt, without an error.",
+        source="NamedTensors input_ids, shown by its answer",
+        case=replace(small_case([[20]]), arrays={"input_ids": np.array([[[20]]])}),
+        on_refused=frozenset({"input-ids-rank"}),
+    ),
 )
