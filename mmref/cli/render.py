@@ -19,6 +19,7 @@ from mmref.differential.run import Finding, Report
 __all__ = ["diff", "engines", "json", "nothing_compared"]
 
 _WIDEST = 24  # tokens of a row that are shown
+_ENGINE_KEYS = ("name", "version", "provider", "compared_as", "differences")
 _STYLES = {"new": "bold red", "vanished": "bold red", "known": "bold"}
 
 
@@ -44,13 +45,15 @@ def engines(rows: Sequence[Mapping[str, str]]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("engine", "version", "provider", "compared as", "named differences"):
         table.add_column(title)
+    installed = [row for row in rows if "version" in row]
+    for row in installed:
+        table.add_row(*(row[key] for key in _ENGINE_KEYS))
+    console = _console()
+    if installed:
+        console.print(table)
     for row in rows:
-        if "version" in row:
-            cells = [row[key] for key in ("version", "provider", "compared_as", "differences")]
-        else:
-            cells = ["-", "-", f"not installed: {row['pip']}", "-"]
-        table.add_row(row["name"], *(Text(cell) for cell in cells))
-    _console().print(table)
+        if row not in installed:
+            console.print(f"{row['name']} is not installed: {row['pip']}")
 
 
 def diff(report: Report) -> None:
