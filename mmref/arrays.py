@@ -41,6 +41,14 @@ def to_numpy(value: Any, name: str) -> npt.NDArray[Any]:
         ``array-ragged`` (rows of unequal length), ``array-device`` (a tensor
         that is not in host memory), ``array-type`` (strings, objects).
     """
+    if isinstance(value, np.ma.MaskedArray):
+        raise RefusedPrompt(
+            "array-type",
+            where=name,
+            got="a masked array",
+            expected="a plain array",
+            hint="its mask would be lost; pass attention_mask",
+        )
     if isinstance(value, np.ndarray):
         array: npt.NDArray[Any] = value
     else:

@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from mmref import case_form
 from mmref.errors import BadCase
 from mmref.families.row import TokenIds
 
@@ -156,8 +157,8 @@ class Case:
         if form.subject not in SUBJECTS:
             expected = f"one of {', '.join(SUBJECTS)}"
             raise BadCase("bad-case", where="case, subject", got=form.subject, expected=expected)
-        if form.subject == "positions" and "input_ids" not in form.arrays:
-            raise BadCase("bad-case", where="case, arrays", got="no input_ids", expected="one")
+        if form.subject == "positions":
+            case_form.check_positions(form.arrays, form.scalars)
         token_ids = form.token_ids
         for name in token_ids or ():
             if name not in _TOKEN_NAMES:
@@ -168,6 +169,9 @@ class Case:
                     expected=f"one of {', '.join(_TOKEN_NAMES)}",
                 )
         arrays = {name: _array_in(name, value) for name, value in form.arrays.items()}
+        for name in ("input_ids", "attention_mask"):
+            if name in arrays and arrays[name].ndim == 1:  # a vector is one row
+                arrays[name] = arrays[name].reshape(1, -1)
         scalars = {name: _float_in(value) for name, value in form.scalars.items()}
         return cls(form.family, arrays, scalars, token_ids, form.subject)
 
@@ -190,11 +194,7 @@ class Case:
         BadCase
             If the text is not JSON or not a case.
         """
-        try:
-            data = msgspec.json.decode(text)
-        except msgspec.DecodeError as error:
-            raise BadCase("bad-json", where="case", got=str(error)) from error
-        return cls.from_builtins(data)
+        return cls.from_builtins(case_form.decode(text, "case"))
 
     @classmethod
     def from_file(cls, path: Path) -> Case:
@@ -216,12 +216,11 @@ class Case:
             If the file cannot be read or holds no case.
         """
         try:
-            data = msgspec.json.decode(path.read_bytes())
+            text = path.read_bytes()
         except OSError as error:
             got = error.strerror or "unreadable"
             raise BadCase("unreadable-file", where=str(path), got=got) from error
-        except msgspec.DecodeError as error:
-            raise BadCase("bad-json", where=str(path), got=str(error)) from error
+        data = case_form.decode(text, str(path))
         if isinstance(data, dict) and isinstance(data.get("case"), dict):
             data = data["case"]
         return cls.from_builtins(data)

@@ -7,6 +7,7 @@ that release computes, which on prompts the reference accepts equals it exactly.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -88,14 +89,15 @@ class Positions:
 
         Raises
         ------
-        ValueError
-            If ``count`` is negative.
+        TypeError, ValueError
+            If ``count`` is not an integer, or negative.
 
         Examples
         --------
         >>> position_ids([5, 6], family="qwen2_vl").next_positions(2)[:, 0].tolist()
         [[2, 3], [2, 3], [2, 3]]
         """
+        count = operator.index(count)
         if count < 0:
             raise ValueError(f"count: {count}, expected at least 0")
         axes, batch, _ = self.position_ids.shape

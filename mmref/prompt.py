@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 import operator
 from dataclasses import dataclass
 from typing import Any
@@ -45,6 +46,7 @@ class Prompt:
     def scan_arguments(self) -> tuple[Any, ...]:
         """The arguments that `mmref.kernels.layout.scan` takes before its outputs."""
         token_ids = self.token_ids
+        image_id = kernel.NO_ID if token_ids.image is None else token_ids.image
         return (
             self.ids,
             self.mask,
@@ -53,8 +55,8 @@ class Prompt:
             self.video_grid,
             self.merge,
             self.family.video_frames == "split",
-            kernel.NO_ID if token_ids.image is None else token_ids.image,
-            kernel.NO_ID if token_ids.video is None else token_ids.video,
+            image_id,
+            image_id if token_ids.video is None else token_ids.video,  # then never a video
             self.family.media_kinds == "by_video_markers",
             kernel.NO_ID if token_ids.video_start is None else token_ids.video_start,
             kernel.NO_ID if token_ids.video_end is None else token_ids.video_end,
@@ -152,6 +154,13 @@ def read_prompt(
     if spatial_merge_size is not None:
         merge = _merge(spatial_merge_size)
     chosen = row.token_ids if token_ids is None else token_ids
+    if not isinstance(chosen, TokenIds):
+        raise RefusedPrompt(
+            "token-ids-type",
+            where="token_ids",
+            got=repr(token_ids),
+            expected="a mmref.families.TokenIds",
+        )
     if chosen.image is not None and chosen.image == chosen.video and row.media_kinds == "by_id":
         raise RefusedPrompt(
             "token-ids-equal",
@@ -221,10 +230,8 @@ def _merge(value: Any) -> int:
 
 
 def _rate(value: Any) -> float:
-    try:
-        rate = float(value)
-    except (TypeError, ValueError):
-        rate = math.nan
+    number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    rate = float(value) if number else math.nan
     if not 0 < rate < math.inf:
         raise RefusedPrompt(
             "rate-not-positive",
@@ -239,7 +246,7 @@ def _grid(value: Any, name: str) -> IntArray:
     if value is None:
         return _NO_GRID
     array = to_numpy(value, name)
-    if array.size == 0 and array.shape[:1] in ((), (0,)):
+    if array.shape in ((0,), (0, 3)):
         return _NO_GRID
     if array.ndim != 2 or array.shape[1] != 3:
         raise RefusedPrompt(
@@ -275,6 +282,10 @@ def _seconds(value: Any, videos: int) -> npt.NDArray[np.float64]:
             where="second_per_grid_ts",
             got=f"shape {array.shape}",
             expected=f"({videos},), one value for each video",
+        )
+    if array.dtype.kind == "b":
+        raise RefusedPrompt(
+            "array-type", where="second_per_grid_ts", got="dtype bool", expected="seconds"
         )
     seconds = array.astype(np.float64)
     bad = ~(np.isfinite(seconds) & (seconds >= 0) & (seconds < np.finfo(np.float32).max))

@@ -35,6 +35,7 @@ REFUSALS: dict[str, str] = {
     "seconds-length": "not one value of seconds for each video",
     "seconds-value": "seconds that are NaN, infinite or negative",
     "token-ids-equal": "one id for images and videos",
+    "token-ids-type": "a token id that is not an integer",
     "token-ids-missing": "media without a placeholder id",
     "run-shorter-than-item": "placeholders that end inside an item",
     "run-longer-than-items": "placeholders left over after whole items",

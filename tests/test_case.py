@@ -41,6 +41,12 @@ def test_a_typed_case_needs_little() -> None:
     case = Case.from_json('{"family": "qwen2_vl", "arrays": {"input_ids": [[5, 6]]}}')
     assert case.arrays["input_ids"].dtype == np.int64
     assert case.subject == "positions"
+    vector = Case.from_json('{"family": "qwen2_vl", "arrays": {"input_ids": [5, 6]}}')
+    assert vector.arrays["input_ids"].tolist() == [[5, 6]]
+
+
+def _with_scalars(scalars: str) -> str:
+    return f'{{"family": "qwen2_vl", "arrays": {{"input_ids": [[1]]}}, "scalars": {{{scalars}}}}}'
 
 
 @pytest.mark.parametrize(
@@ -60,6 +66,16 @@ def test_a_typed_case_needs_little() -> None:
             '{"family":"x","arrays":{"input_ids":{"dtype":"int64","shape":[9],"data":[]}}}',
             "not an array",
         ),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"family": "x", "arrays": {"input_ids": [[1]], "pixels": [1]}}', "name that is known"),
+        (_with_scalars('"speed": 3'), "name that is known"),
+        (_with_scalars('"decode_steps": -1'), "from 0 to"),
+        (_with_scalars('"decode_steps": 100000000'), "from 0 to"),
+        (_with_scalars('"decode_steps": "many"'), "from 0 to"),
+        (_with_scalars('"num_beams": 0'), "from 1 to"),
+        (_with_scalars('"spatial_merge_size": 2.5'), "an integer"),
+        (_with_scalars('"tokens_per_second": "fast"'), "a number"),
+        (_with_scalars('"unset": ["colour"]'), "a list of"),
         ('{"family": "x", "arrays": {"input_ids": [[1]]}, "colour": 1}', "unknown field"),
         ('{"family": "x", "arrays": {"input_ids": [[1]]}, "subject": "y"}', "one of positions"),
         ('{"family": "x", "arrays": {"input_ids": [[1]]}, "token_ids": {"q": 1}}', "token id"),

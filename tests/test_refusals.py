@@ -112,6 +112,15 @@ REFUSALS: list[tuple[str, str, dict[str, Any]]] = [
     ("negative merge", "merge-not-positive", IMAGE | {"spatial_merge_size": -2}),
     ("fractional merge", "merge-not-positive", IMAGE | {"spatial_merge_size": 2.0}),
     ("one id for both kinds", "token-ids-equal", IMAGE | {"token_ids": TokenIds(10, 10)}),
+    ("a masked array", "array-type", {"input_ids": np.ma.array([5, 6], mask=[0, 1])}),
+    ("boolean seconds", "array-type", VIDEO | {"second_per_grid_ts": [True]}),
+    (
+        "an empty grid of five columns",
+        "grid-shape",
+        {"input_ids": [5], "image_grid_thw": np.empty((0, 5), int)},
+    ),
+    ("a rate as text", "rate-not-positive", VIDEO | {"tokens_per_second": "2"}),
+    ("ids as a dict", "token-ids-type", IMAGE | {"token_ids": {"image": 10}}),
     ("no id for images", "token-ids-missing", IMAGE | {"token_ids": TokenIds(video=11)}),
     ("no markers for videos", "token-ids-missing", VIDEO | {"family": "glm4v"}),
 ]
@@ -209,6 +218,20 @@ def test_the_message_of_the_style_guide() -> None:
         "row 1, image 0 (tokens 1..2): 2 placeholders, expected as many as the item has: "
         "grid (1, 4, 4) with merge 2 makes 4; was the prompt truncated? [run-shorter-than-item]"
     )
+
+
+@pytest.mark.parametrize("value", ["10", 10.0, True, 2**63, -(2**63)])
+def test_token_ids_are_integers(value: Any) -> None:
+    with pytest.raises(RefusedPrompt, match="token-ids-type"):
+        TokenIds(image=value)
+    assert TokenIds(image=np.int32(10)) == TokenIds(image=10)
+
+
+def test_a_family_without_a_video_id_takes_any_token() -> None:
+    lowest = np.iinfo(np.int64).min
+    ids = TokenIds(image=10)
+    result = mrope.position_ids([lowest, 5], family="qwen2_vl", token_ids=ids)
+    assert result.position_ids[0].tolist() == [[0, 1]]
 
 
 def test_negative_count_of_next_positions() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, fields
 from typing import Literal
+
+from mmref.errors import RefusedPrompt
 
 __all__ = ["Family", "TokenIds"]
 
@@ -25,6 +28,11 @@ class TokenIds:
     pad, eos : int or None
         Padding and end-of-sequence ids. The reference goes by the mask; some
         engines recognise padding by id.
+
+    Raises
+    ------
+    RefusedPrompt
+        ``token-ids-type``: an id that is not an integer, or does not fit int64.
     """
 
     image: int | None = None
@@ -35,6 +43,24 @@ class TokenIds:
     video_end: int | None = None
     pad: int | None = None
     eos: int | None = None
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is None:
+                continue
+            try:
+                number = operator.index(value)
+            except TypeError:
+                number = None
+            if number is None or isinstance(value, bool) or not -(2**63) < number < 2**63:
+                raise RefusedPrompt(
+                    "token-ids-type",
+                    where=f"token_ids.{field.name}",
+                    got=repr(value),
+                    expected="an integer that fits int64, or None",
+                )
+            object.__setattr__(self, field.name, number)
 
     def as_dict(self) -> dict[str, int]:
         """The ids that are set, by name.

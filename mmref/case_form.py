@@ -1,0 +1,105 @@
+"""The JSON form of a case of positions, checked field by field before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from mmref.errors import BadCase
+from mmref.families.row import TokenIds
+
+__all__ = ["check_positions", "decode"]
+
+POSITION_ARRAYS = (
+    "input_ids",
+    "attention_mask",
+    "image_grid_thw",
+    "video_grid_thw",
+    "second_per_grid_ts",
+)
+MOST_STEPS = 1000
+MOST_BEAMS = 64
+_INTEGERS = {
+    "spatial_merge_size": (-(2**31), 2**31 - 1),  # also what the reference refuses is a case
+    "decode_steps": (0, MOST_STEPS),
+    "num_beams": (1, MOST_BEAMS),
+}
+_SCALARS = (*_INTEGERS, "tokens_per_second", "unset")
+_TOKEN_NAMES = tuple(TokenIds.__dataclass_fields__)
+
+
+def decode(text: bytes | str, where: str) -> Any:
+    """JSON text as Python objects.
+
+    Parameters
+    ----------
+    text : bytes or str
+        The text.
+    where : str
+        What it is, for errors.
+
+    Returns
+    -------
+    object
+        What it holds.
+
+    Raises
+    ------
+    BadCase
+        ``bad-json``, also for nesting beyond reason.
+    """
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadCase("bad-json", where=where, got=str(error)) from error
+    except RecursionError:
+        raise BadCase("bad-json", where=where, got="nested too deeply") from None
+
+
+def check_positions(arrays: Mapping[str, Any], scalars: Mapping[str, Any]) -> None:
+    """Check the names of the arrays, and the names and values of the scalars.
+
+    Parameters
+    ----------
+    arrays : mapping of str to object
+        By name.
+    scalars : mapping of str to object
+        By name.
+
+    Raises
+    ------
+    BadCase
+        If a name is not known or a value cannot be one.
+    """
+    if "input_ids" not in arrays:
+        raise BadCase("bad-case", where="case, arrays", got="no input_ids", expected="one")
+    _known("arrays", arrays, POSITION_ARRAYS)
+    _known("scalars", scalars, _SCALARS)
+    for name, (least, most) in _INTEGERS.items():
+        value = scalars.get(name)
+        if name in scalars and (not isinstance(value, int) or not least <= value <= most):
+            _refuse(name, value, f"an integer from {least} to {most}")
+    rate = scalars.get("tokens_per_second", 1)
+    if not isinstance(rate, int | float):
+        _refuse("tokens_per_second", rate, "a number")
+    unset = scalars.get("unset", [])
+    if not isinstance(unset, list) or not set(unset) <= set(_TOKEN_NAMES):
+        _refuse("unset", unset, f"a list of {', '.join(_TOKEN_NAMES)}")
+
+
+def _known(kind: str, given: Mapping[str, Any], names: tuple[str, ...]) -> None:
+    for name in given:
+        if name not in names:
+            raise BadCase(
+                "bad-case",
+                where=f"case, {kind}.{name}",
+                got="not a name that is known",
+                expected=f"one of {', '.join(names)}",
+            )
+
+
+def _refuse(name: str, value: object, expected: str) -> None:
+    got = repr(value)[:80]
+    raise BadCase("bad-case", where=f"case, scalars.{name}", got=got, expected=expected)
