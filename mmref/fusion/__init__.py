@@ -5,11 +5,25 @@
 `source_rows`          the same as row numbers
 `deepstack`            rows for the layers of DeepStack models
 `placeholders_before`  where a chunk of a prompt begins to take features
+`predict`              what an exported ONNX embedding graph does instead
 =====================  ========================================================
 """
 
 from __future__ import annotations
 
+from mmref.fusion.forms import FORMS, RUNTIMES, UNWRITTEN, ZERO_ROW, Prediction, predict
 from mmref.fusion.merge import REFUSALS, deepstack, fuse, placeholders_before, source_rows
 
-__all__ = ["REFUSALS", "deepstack", "fuse", "placeholders_before", "source_rows"]
+__all__ = [
+    "FORMS",
+    "REFUSALS",
+    "RUNTIMES",
+    "UNWRITTEN",
+    "ZERO_ROW",
+    "Prediction",
+    "deepstack",
+    "fuse",
+    "placeholders_before",
+    "predict",
+    "source_rows",
+]

@@ -14,7 +14,7 @@ import numpy as np
 
 from mmref.errors import MissingExtra
 
-__all__ = ["HIDDEN", "decoder", "embedding", "vision"]
+__all__ = ["HIDDEN", "Graph", "decoder", "embedding", "vision"]
 
 HIDDEN = 4
 _OPSET = 20
@@ -29,7 +29,7 @@ def _ir() -> Any:
     return onnx_ir
 
 
-class _Graph:
+class Graph:
     """A graph under construction: inputs, constants and nodes in order."""
 
     def __init__(self) -> None:
@@ -77,7 +77,8 @@ class _Graph:
         total = self.node("ReduceSum", self.node("Cast", value, to=1), keepdims=0)
         return self.node("Mul", total, self.constant(np.float32(0)))
 
-    def save(self, path: str) -> None:
+    def model(self) -> Any:
+        """The finished model, of onnx-ir."""
         ir = self.ir
         graph = ir.Graph(
             self.inputs,
@@ -87,7 +88,11 @@ class _Graph:
             opset_imports={"": _OPSET},
             name="probe",
         )
-        ir.save(ir.Model(graph, ir_version=_IR_VERSION), path)
+        return ir.Model(graph, ir_version=_IR_VERSION)
+
+    def save(self, path: str) -> None:
+        """Write the finished model."""
+        self.ir.save(self.model(), path)
 
 
 def vision(path: str) -> None:
@@ -98,7 +103,7 @@ def vision(path: str) -> None:
     path : str
         The file to write.
     """
-    graph = _Graph()
+    graph = Graph()
     pixels = graph.input("pixel_values", "FLOAT", ["patches", HIDDEN])
     grid = graph.input("image_grid_thw", "INT64", ["images", 3])
     four = graph.node("Reshape", pixels, graph.constant(np.array([-1, 4, HIDDEN], np.int64)))
@@ -116,7 +121,7 @@ def embedding(path: str) -> None:
     path : str
         The file to write.
     """
-    graph = _Graph()
+    graph = Graph()
     ids = graph.input("input_ids", "INT64", ["batch", "seq"])
     features = graph.input("image_features", "FLOAT", ["features", HIDDEN])
     zero = graph.node("Mul", graph.node("Cast", ids, to=1), graph.constant(np.float32(0)))
@@ -139,7 +144,7 @@ def decoder(path: str, vocabulary: int, favourite: int) -> None:
     favourite : int
         The token that greedy search generates.
     """
-    graph = _Graph()
+    graph = Graph()
     embeds = graph.input("inputs_embeds", "FLOAT", ["batch", "seq", HIDDEN])
     mask = graph.input("attention_mask", "INT64", ["batch", "total"])
     positions = graph.input("position_ids", "INT64", [3, "batch", "seq"])
