@@ -36,6 +36,7 @@ RUNTIMES: dict[str, str] = {
 
 ZERO_ROW = -1
 UNWRITTEN = -2
+_CHOICES = 63  # onnx.reference takes GatherElements from np.choose, which takes fewer than 64 rows
 
 Effect = Literal["row-restart", "zero-row", "dropped", "wrapped", "unwritten"]
 
@@ -159,6 +160,9 @@ def _gather_elements(counts: list[int], available: int, runtime: str, evidence: 
         return Prediction("refusal", (), (), why, evidence)
     largest = max(0, counts[0] - 1)
     if runtime == "onnx.reference":
+        if available + 1 > _CHOICES:
+            why = f"NumPy's choose takes {_CHOICES} rows at most, not {available + 1}"
+            return Prediction("refusal", (), (), why, evidence)
         wrapped = [k % (available + 1) for k in range(counts[0])]
         rows = [[k if k < available else ZERO_ROW for k in wrapped]]
         return _answer(counts, available, rows, evidence)

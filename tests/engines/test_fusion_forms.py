@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -100,6 +101,15 @@ def test_reference_evaluator_on_every_combination_of_two_rows(form: str) -> None
 @pytest.mark.parametrize("form", fusion.FORMS)
 def test_reference_evaluator_on_every_combination_of_three_rows(form: str) -> None:
     assert check(form, "onnx.reference", (3,)) == 7**3 * 5
+
+
+@pytest.mark.parametrize(("available", "status"), [(62, "answer"), (63, "refusal")])
+def test_reference_evaluator_looks_among_63_rows_at_most(available: int, status: str) -> None:
+    form = "gather_elements"
+    assert fusion.predict(form, [2], available, "onnx.reference").status == status
+    run = runner(form, "onnx.reference")
+    with contextlib.nullcontext() if status == "answer" else pytest.raises(ValueError, match="64"):
+        run(prompt([2]), feature_rows(available))
 
 
 def test_what_is_read_and_not_run_says_so() -> None:
