@@ -11,8 +11,9 @@
 
 from __future__ import annotations
 
+from mmref.fusion.arguments import REFUSALS
 from mmref.fusion.forms import FORMS, RUNTIMES, UNWRITTEN, ZERO_ROW, Prediction, predict
-from mmref.fusion.merge import REFUSALS, deepstack, fuse, placeholders_before, source_rows
+from mmref.fusion.merge import deepstack, fuse, placeholders_before, source_rows
 
 __all__ = [
     "FORMS",

@@ -9,7 +9,6 @@ refused here.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -19,51 +18,24 @@ import numpy.typing as npt
 
 from mmref.arrays import float_array, integer_matrix
 from mmref.errors import RefusedPrompt, UnknownName
+from mmref.fusion.arguments import (
+    Key,
+    Streams,
+    read_before,
+    read_count,
+    read_features,
+    read_output,
+    read_streams,
+    rows_of_bits,
+)
 from mmref.kernels import fusion as kernel
 from mmref.layout import Layout
 
-__all__ = ["REFUSALS", "deepstack", "fuse", "placeholders_before", "source_rows"]
+__all__ = ["deepstack", "fuse", "placeholders_before", "source_rows"]
 
 Array = npt.NDArray[Any]
 IntArray = npt.NDArray[np.int64]
-Key = int | tuple[int, ...]
 Order = Literal["batch", "row"]
-
-REFUSALS: dict[str, str] = {
-    "array-device": "a tensor that is not in host memory",
-    "array-ragged": "rows of unequal length",
-    "array-type": "strings or objects where numbers are needed",
-    "input-ids-dtype": "token ids that are not integers",
-    "input-ids-rank": "token ids that are neither a row nor a batch of rows",
-    "input-ids-empty": "no token at all",
-    "token-id-type": "a token id that is not an integer",
-    "token-ids-overlap": "one token id for two lists of features",
-    "embeddings-shape": "embeddings that are not (batch, seq, hidden) for these token ids",
-    "embeddings-dtype": "embeddings that are not floating point",
-    "features-rank": "features that are not (rows, hidden)",
-    "features-hidden-size": "features of another hidden size than the embeddings",
-    "features-dtype": "features of another dtype than the embeddings",
-    "features-depth": "DeepStack features of different depths",
-    "features-too-few": "more placeholders than feature rows",
-    "features-left-over": "more feature rows than placeholders",
-    "count-value": "a number of features that is not an integer of at least 0",
-    "before-value": "a chunk's first feature row that is negative or not an integer",
-    "out-shape": "an output of another shape than the result",
-    "out-dtype": "an output of another dtype than the embeddings",
-    "out-read-only": "an output that cannot be written",
-    "chunk-start": "a chunk that starts outside the prompt",
-    "out-overlaps": "an output that shares memory with an input",
-}
-"""Every way a merge can be refused, by the error's ``code``."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Streams:
-    """The token ids as the kernels take them, and which key each stream came from."""
-
-    keys: tuple[Key, ...]
-    ids: IntArray
-    of: IntArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +79,7 @@ def source_rows(
     Raises
     ------
     RefusedPrompt
-        One of `REFUSALS`.
+        One of `mmref.fusion.REFUSALS`.
     UnknownName
         If ``order`` is not known.
 
@@ -125,8 +97,8 @@ def source_rows(
     [[-1, 0, 1], [0, -1, 1]]
     """
     ids = integer_matrix(input_ids, "input_ids")
-    streams = _streams(feature_counts)
-    counts = [_count(key, value) for key, value in feature_counts.items()]
+    streams = read_streams(feature_counts)
+    counts = [read_count(key, value) for key, value in feature_counts.items()]
     return _plan(ids, streams, counts, order, before, layout).rows
 
 
@@ -166,7 +138,7 @@ def fuse(
     Raises
     ------
     RefusedPrompt
-        One of `REFUSALS`.
+        One of `mmref.fusion.REFUSALS`.
     UnknownName
         If ``order`` is not known.
 
@@ -192,19 +164,20 @@ def fuse(
             got=f"shape {text.shape}",
             expected=f"({ids.shape[0]}, {ids.shape[1]}, hidden)",
         )
-    streams = _streams(features)
+    streams = read_streams(features)
     arrays = [
-        _features(key, value, text.dtype, text.shape[2], (2,)) for key, value in features.items()
+        read_features(key, value, text.dtype, text.shape[2], (2,))
+        for key, value in features.items()
     ]
     plan = _plan(ids, streams, [len(array) for array in arrays], order, before, layout)
-    result = _output(out, text.shape, text.dtype, [text, *arrays])
+    result = read_output(out, text.shape, text.dtype, [text, *arrays])
     bits = np.dtype(f"u{text.dtype.itemsize}")
     chosen, rows = plan.chosen.reshape(-1), plan.rows.reshape(-1)
-    target = _flat(result, bits)
-    kernel.copy_text(chosen, _flat(text, bits), target)
+    target = rows_of_bits(result, bits)
+    kernel.copy_text(chosen, rows_of_bits(text, bits), target)
     for stream, array in enumerate(arrays):
         if len(array):
-            kernel.copy_features(chosen, rows, stream, _flat(array, bits), target)
+            kernel.copy_features(chosen, rows, stream, rows_of_bits(array, bits), target)
     if not np.shares_memory(target, result):
         result[...] = target.view(text.dtype).reshape(text.shape)  # an `out` that is not contiguous
     return result
@@ -240,7 +213,7 @@ def deepstack(
     Raises
     ------
     RefusedPrompt
-        One of `REFUSALS`.
+        One of `mmref.fusion.REFUSALS`.
     UnknownName
         If ``order`` is not known.
 
@@ -255,11 +228,11 @@ def deepstack(
     [[[[0.0], [7.0]]], [[[0.0], [8.0]]]]
     """
     ids = integer_matrix(input_ids, "input_ids")
-    streams = _streams(features)
+    streams = read_streams(features)
     arrays: list[Array] = []
     for key, value in features.items():
         dtype, hidden = (arrays[0].dtype, arrays[0].shape[-1]) if arrays else (None, None)
-        arrays.append(_features(key, value, dtype, hidden, (3,)))
+        arrays.append(read_features(key, value, dtype, hidden, (3,)))
     if not arrays:
         raise RefusedPrompt(
             "features-depth", where="features", got="none", expected="at least one list of features"
@@ -274,15 +247,15 @@ def deepstack(
                 expected=f"{depth}, as for {streams.keys[0]}",
             )
     plan = _plan(ids, streams, [array.shape[1] for array in arrays], order, before, layout)
-    result = _output(out, (depth, *ids.shape, hidden), arrays[0].dtype, arrays)
+    result = read_output(out, (depth, *ids.shape, hidden), arrays[0].dtype, arrays)
     bits = np.dtype(f"u{result.dtype.itemsize}")
     chosen, rows = plan.chosen.reshape(-1), plan.rows.reshape(-1)
     for layer in range(depth):
-        target = _flat(result[layer], bits)
+        target = rows_of_bits(result[layer], bits)
         kernel.clear_text(chosen, target)
         for stream, array in enumerate(arrays):
             if array.shape[1]:
-                kernel.copy_features(chosen, rows, stream, _flat(array[layer], bits), target)
+                kernel.copy_features(chosen, rows, stream, rows_of_bits(array[layer], bits), target)
         if not np.shares_memory(target, result):
             result[layer] = target.view(result.dtype).reshape(result.shape[1:])
     return result
@@ -332,7 +305,7 @@ def placeholders_before(
     [[1, 2]]
     """
     ids = integer_matrix(input_ids, "input_ids")
-    streams = _streams(dict.fromkeys(token_ids, 0))
+    streams = read_streams(dict.fromkeys(token_ids, 0))
     if not isinstance(start, (int, np.integer)) or not 0 <= start <= ids.shape[1]:
         raise RefusedPrompt(
             "chunk-start", where="start", got=repr(start), expected=f"0 to {ids.shape[1]}"
@@ -352,36 +325,9 @@ def _check_order(order: str) -> None:
         raise UnknownName("order", order, ("batch", "row"))
 
 
-def _streams(features: Mapping[Key, Any]) -> _Streams:
-    ids: list[int] = []
-    of: list[int] = []
-    for stream, key in enumerate(features):
-        for entry in key if isinstance(key, tuple) else (key,):
-            try:
-                token = operator.index(entry)
-            except TypeError:
-                token = -(2**64)
-            if isinstance(entry, (bool, np.bool_)) or not -(2**63) <= token < 2**63:
-                raise RefusedPrompt(
-                    "token-id-type", where="token ids", got=repr(entry), expected="an integer"
-                )
-            if token in ids:
-                raise RefusedPrompt(
-                    "token-ids-overlap",
-                    where=f"token id {token}",
-                    got="in two lists of features",
-                    expected="one",
-                    hint="some engines let the later list win; give ids that share features "
-                    "as one tuple",
-                )
-            ids.append(token)
-            of.append(stream)
-    return _Streams(tuple(features), np.array(ids, np.int64), np.array(of, np.int64))
-
-
 def _plan(
     ids: Array,
-    streams: _Streams,
+    streams: Streams,
     counts: list[int],
     order: Order,
     before: Mapping[Key, Any] | None,
@@ -402,7 +348,7 @@ def _plan(
                 expected=f"one of {', '.join(map(str, streams.keys))}",
             )
         for stream, key in enumerate(streams.keys):
-            first[stream] = _before(key, before.get(key, 0), len(ids))
+            first[stream] = read_before(key, before.get(key, 0), len(ids))
     elif order == "batch":
         first = np.cumsum(found, axis=1) - found
     rows = np.empty(ids.shape, np.int64)
@@ -475,102 +421,3 @@ def _left_over(key: Key, available: int, total: int, row: int | None) -> Refused
         expected=f"{total}, one for each placeholder",
         hint=hint,
     )
-
-
-def _count(key: Key, value: Any) -> int:
-    try:
-        count = operator.index(value)
-    except TypeError:
-        count = -1
-    if count < 0 or isinstance(value, (bool, np.bool_)):
-        raise RefusedPrompt(
-            "count-value",
-            where=f"feature_counts[{key}]",
-            got=repr(value),
-            expected="an integer of at least 0",
-        )
-    return count
-
-
-def _before(key: Key, value: Any, batch: int) -> Array:
-    array = np.asarray(value)
-    fits = array.shape in ((), (batch,)) and array.dtype.kind in "iu"
-    if not fits or (array.astype(np.int64) < 0).any():
-        raise RefusedPrompt(
-            "before-value",
-            where=f"before[{key}]",
-            got=repr(value),
-            expected=f"an integer of at least 0, or {batch} of them",
-        )
-    return array
-
-
-def _features(
-    key: Key, value: Any, dtype: Any, hidden: int | None, ranks: tuple[int, ...]
-) -> Array:
-    where = f"features[{key}]"
-    array = float_array(value, where, "features")
-    if array.ndim not in ranks:
-        raise RefusedPrompt(
-            "features-rank",
-            where=where,
-            got=f"shape {array.shape}",
-            expected="(rows, hidden)" if ranks == (2,) else "(depth, rows, hidden)",
-            hint="concatenate the items" if array.ndim > max(ranks) else "",
-        )
-    if hidden is not None and array.shape[-1] != hidden:
-        raise RefusedPrompt(
-            "features-hidden-size",
-            where=where,
-            got=f"hidden size {array.shape[-1]}",
-            expected=str(hidden),
-            hint="was the projector skipped?",
-        )
-    if dtype is not None and array.dtype != dtype:
-        raise RefusedPrompt(
-            "features-dtype",
-            where=where,
-            got=str(array.dtype),
-            expected=f"{dtype}, as the embeddings",
-            hint="cast the features to the embeddings' dtype, as transformers does",
-        )
-    return array
-
-
-def _output(
-    out: Array | None, shape: tuple[int, ...], dtype: np.dtype[Any], inputs: list[Array]
-) -> Array:
-    if out is None:
-        return np.empty(shape, dtype)
-    if not isinstance(out, np.ndarray) or out.shape != shape:
-        got = f"shape {out.shape}" if isinstance(out, np.ndarray) else type(out).__name__
-        raise RefusedPrompt("out-shape", where="out", got=got, expected=f"an array of {shape}")
-    if out.dtype != dtype:
-        raise RefusedPrompt("out-dtype", where="out", got=str(out.dtype), expected=str(dtype))
-    if not out.flags.writeable:
-        raise RefusedPrompt(
-            "out-read-only", where="out", got="a read-only array", expected="one to write to"
-        )
-    if any(_overlap(out, array) for array in inputs):
-        raise RefusedPrompt(
-            "out-overlaps",
-            where="out",
-            got="memory of an input",
-            expected="memory of its own",
-            hint="an input that is written while it is read gives wrong rows",
-        )
-    return out
-
-
-def _overlap(one: Array, other: Array) -> bool:
-    if not np.may_share_memory(one, other):
-        return False
-    try:
-        return np.shares_memory(one, other, max_work=10_000)  # type: ignore[arg-type]  # any limit
-    except np.exceptions.TooHardError:
-        return True
-
-
-def _flat(array: Array, bits: np.dtype[Any]) -> Array:
-    """(tokens, hidden) of unsigned integers; a view where the array is contiguous."""
-    return np.ascontiguousarray(array).view(bits).reshape(-1, array.shape[-1])

@@ -40,6 +40,22 @@ class Graph:
         self.constants: list[Any] = []
 
     def input(self, name: str, dtype: str, shape: Sequence[int | str]) -> Any:
+        """A graph input.
+
+        Parameters
+        ----------
+        name : str
+            Its name.
+        dtype : str
+            A name of onnx-ir's data types.
+        shape : sequence of int or str
+            Sizes, and names of free ones.
+
+        Returns
+        -------
+        onnx_ir.Value
+            The value.
+        """
         ir = self.ir
         value = ir.Value(
             name=name,
@@ -50,6 +66,18 @@ class Graph:
         return value
 
     def constant(self, array: Any) -> Any:
+        """An initializer.
+
+        Parameters
+        ----------
+        array : array_like
+            Its value; NumPy's dtype is kept.
+
+        Returns
+        -------
+        onnx_ir.Value
+            The value.
+        """
         ir = self.ir
         name = f"constant_{len(self.constants)}"
         value = ir.Value(name=name, const_value=ir.tensor(np.asarray(array), name=name))
@@ -57,6 +85,22 @@ class Graph:
         return value
 
     def node(self, operator: str, *inputs: Any, **attributes: Any) -> Any:
+        """One operator with one output.
+
+        Parameters
+        ----------
+        operator : str
+            ONNX's name of it.
+        *inputs : onnx_ir.Value
+            In order.
+        **attributes : object
+            By name.
+
+        Returns
+        -------
+        onnx_ir.Value
+            The output.
+        """
         ir = self.ir
         name = f"{operator}_{len(self.nodes)}"
         node = ir.node(operator, inputs, attributes=attributes, name=name)
@@ -65,6 +109,19 @@ class Graph:
         return node.outputs[0]
 
     def output(self, value: Any, name: str, dtype: str, shape: Sequence[int | str]) -> None:
+        """A graph output.
+
+        Parameters
+        ----------
+        value : onnx_ir.Value
+            What it shows.
+        name : str
+            Its name.
+        dtype : str
+            A name of onnx-ir's data types.
+        shape : sequence of int or str
+            Sizes, and names of free ones.
+        """
         ir = self.ir
         result = self.node("Identity", value)
         result.name = name
@@ -73,7 +130,18 @@ class Graph:
         self.outputs.append(result)
 
     def nothing_of(self, value: Any) -> Any:
-        """A float scalar 0 that depends on a value, so that the input is not dropped."""
+        """A float scalar 0 that depends on a value, so that the input is not dropped.
+
+        Parameters
+        ----------
+        value : onnx_ir.Value
+            The value.
+
+        Returns
+        -------
+        onnx_ir.Value
+            The scalar.
+        """
         total = self.node("ReduceSum", self.node("Cast", value, to=1), keepdims=0)
         return self.node("Mul", total, self.constant(np.float32(0)))
 
@@ -91,7 +159,13 @@ class Graph:
         return ir.Model(graph, ir_version=_IR_VERSION)
 
     def save(self, path: str) -> None:
-        """Write the finished model."""
+        """Write the finished model.
+
+        Parameters
+        ----------
+        path : str
+            The file.
+        """
         self.ir.save(self.model(), path)
 
 
