@@ -11,7 +11,7 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__", "errors", "families", "layout", "mrope"]
+__all__ = ["__version__", "errors", "families", "fusion", "layout", "mrope"]
 
 
 def __getattr__(name: str) -> Any:

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mmref.errors import RefusedPrompt
+from mmref.errors import MissingExtra, RefusedPrompt
 
-__all__ = ["integer_matrix", "mask_matrix", "to_numpy"]
+__all__ = ["float_array", "integer_matrix", "mask_matrix", "to_numpy"]
 
 _INT64 = np.dtype(np.int64)
 _ID_DTYPES = {_INT64, np.dtype(np.int32)}
@@ -182,6 +182,60 @@ def mask_matrix(value: Any, name: str, shape: tuple[int, ...]) -> npt.NDArray[An
     elif array.dtype != _INT64:
         array = _as_int64(array, name)
     return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+
+
+def float_array(value: Any, name: str, code: str) -> npt.NDArray[Any]:
+    """Floating point values of any rank, also bfloat16 of ml_dtypes or of torch.
+
+    Parameters
+    ----------
+    value : array_like
+        float16, bfloat16, float32 or float64.
+    name : str
+        The argument's name, for errors.
+    code : str
+        What the code of the error begins with.
+
+    Returns
+    -------
+    numpy.ndarray
+        Of the same dtype, perhaps read-only, not necessarily contiguous.
+
+    Raises
+    ------
+    RefusedPrompt
+        ``<code>-dtype`` and what `to_numpy` raises.
+    MissingExtra
+        If a torch tensor is bfloat16 and ml_dtypes is not installed.
+    """
+    array: npt.NDArray[Any]
+    if isinstance(value, np.ndarray) and _is_bfloat16(value.dtype):
+        array = value
+    elif str(getattr(value, "dtype", "")) == "torch.bfloat16":
+        try:
+            import ml_dtypes
+        except ImportError as error:
+            raise MissingExtra("ml_dtypes", "onnx") from error
+        import torch
+
+        array = to_numpy(value.view(torch.int16), name).view(ml_dtypes.bfloat16)
+    else:
+        array = to_numpy(value, name)
+    kind = array.dtype.kind
+    # other byte orders and float128 are no engine's; the kernels copy whole words of the host's
+    known = kind == "f" and array.dtype.itemsize in (2, 4, 8) and array.dtype.isnative
+    if not known and not _is_bfloat16(array.dtype):
+        raise RefusedPrompt(
+            f"{code}-dtype",
+            where=name,
+            got=f"dtype {array.dtype}",
+            expected="float16, bfloat16, float32 or float64",
+        )
+    return array
+
+
+def _is_bfloat16(dtype: np.dtype[Any]) -> bool:
+    return dtype.name == "bfloat16" and dtype.itemsize == 2
 
 
 def _as_int64(array: npt.NDArray[Any], name: str) -> npt.NDArray[np.int64]:

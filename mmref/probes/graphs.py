@@ -14,7 +14,7 @@ import numpy as np
 
 from mmref.errors import MissingExtra
 
-__all__ = ["HIDDEN", "decoder", "embedding", "vision"]
+__all__ = ["HIDDEN", "Graph", "decoder", "embedding", "vision"]
 
 HIDDEN = 4
 _OPSET = 20
@@ -29,7 +29,7 @@ def _ir() -> Any:
     return onnx_ir
 
 
-class _Graph:
+class Graph:
     """A graph under construction: inputs, constants and nodes in order."""
 
     def __init__(self) -> None:
@@ -40,6 +40,22 @@ class _Graph:
         self.constants: list[Any] = []
 
     def input(self, name: str, dtype: str, shape: Sequence[int | str]) -> Any:
+        """A graph input.
+
+        Parameters
+        ----------
+        name : str
+            Its name.
+        dtype : str
+            A name of onnx-ir's data types.
+        shape : sequence of int or str
+            Sizes, and names of free ones.
+
+        Returns
+        -------
+        onnx_ir.Value
+            The value.
+        """
         ir = self.ir
         value = ir.Value(
             name=name,
@@ -50,6 +66,18 @@ class _Graph:
         return value
 
     def constant(self, array: Any) -> Any:
+        """An initializer.
+
+        Parameters
+        ----------
+        array : array_like
+            Its value; NumPy's dtype is kept.
+
+        Returns
+        -------
+        onnx_ir.Value
+            The value.
+        """
         ir = self.ir
         name = f"constant_{len(self.constants)}"
         value = ir.Value(name=name, const_value=ir.tensor(np.asarray(array), name=name))
@@ -57,6 +85,22 @@ class _Graph:
         return value
 
     def node(self, operator: str, *inputs: Any, **attributes: Any) -> Any:
+        """One operator with one output.
+
+        Parameters
+        ----------
+        operator : str
+            ONNX's name of it.
+        *inputs : onnx_ir.Value
+            In order.
+        **attributes : object
+            By name.
+
+        Returns
+        -------
+        onnx_ir.Value
+            The output.
+        """
         ir = self.ir
         name = f"{operator}_{len(self.nodes)}"
         node = ir.node(operator, inputs, attributes=attributes, name=name)
@@ -65,6 +109,19 @@ class _Graph:
         return node.outputs[0]
 
     def output(self, value: Any, name: str, dtype: str, shape: Sequence[int | str]) -> None:
+        """A graph output.
+
+        Parameters
+        ----------
+        value : onnx_ir.Value
+            What it shows.
+        name : str
+            Its name.
+        dtype : str
+            A name of onnx-ir's data types.
+        shape : sequence of int or str
+            Sizes, and names of free ones.
+        """
         ir = self.ir
         result = self.node("Identity", value)
         result.name = name
@@ -73,11 +130,23 @@ class _Graph:
         self.outputs.append(result)
 
     def nothing_of(self, value: Any) -> Any:
-        """A float scalar 0 that depends on a value, so that the input is not dropped."""
+        """A float scalar 0 that depends on a value, so that the input is not dropped.
+
+        Parameters
+        ----------
+        value : onnx_ir.Value
+            The value.
+
+        Returns
+        -------
+        onnx_ir.Value
+            The scalar.
+        """
         total = self.node("ReduceSum", self.node("Cast", value, to=1), keepdims=0)
         return self.node("Mul", total, self.constant(np.float32(0)))
 
-    def save(self, path: str) -> None:
+    def model(self) -> Any:
+        """The finished model, of onnx-ir."""
         ir = self.ir
         graph = ir.Graph(
             self.inputs,
@@ -87,7 +156,17 @@ class _Graph:
             opset_imports={"": _OPSET},
             name="probe",
         )
-        ir.save(ir.Model(graph, ir_version=_IR_VERSION), path)
+        return ir.Model(graph, ir_version=_IR_VERSION)
+
+    def save(self, path: str) -> None:
+        """Write the finished model.
+
+        Parameters
+        ----------
+        path : str
+            The file.
+        """
+        self.ir.save(self.model(), path)
 
 
 def vision(path: str) -> None:
@@ -98,7 +177,7 @@ def vision(path: str) -> None:
     path : str
         The file to write.
     """
-    graph = _Graph()
+    graph = Graph()
     pixels = graph.input("pixel_values", "FLOAT", ["patches", HIDDEN])
     grid = graph.input("image_grid_thw", "INT64", ["images", 3])
     four = graph.node("Reshape", pixels, graph.constant(np.array([-1, 4, HIDDEN], np.int64)))
@@ -116,7 +195,7 @@ def embedding(path: str) -> None:
     path : str
         The file to write.
     """
-    graph = _Graph()
+    graph = Graph()
     ids = graph.input("input_ids", "INT64", ["batch", "seq"])
     features = graph.input("image_features", "FLOAT", ["features", HIDDEN])
     zero = graph.node("Mul", graph.node("Cast", ids, to=1), graph.constant(np.float32(0)))
@@ -139,7 +218,7 @@ def decoder(path: str, vocabulary: int, favourite: int) -> None:
     favourite : int
         The token that greedy search generates.
     """
-    graph = _Graph()
+    graph = Graph()
     embeds = graph.input("inputs_embeds", "FLOAT", ["batch", "seq", HIDDEN])
     mask = graph.input("attention_mask", "INT64", ["batch", "total"])
     positions = graph.input("position_ids", "INT64", [3, "batch", "seq"])
