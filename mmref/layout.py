@@ -162,6 +162,7 @@ def scan(
     )
     fault = np.zeros(kernel.FAULT_FIELDS, np.int64)
     spans = np.empty((prompt.check_grids(fault), kernel.COLUMNS), np.int64)
-    count = kernel.scan(*prompt.scan_arguments(), spans, fault)
+    inside_videos = np.zeros(len(prompt.ids), np.int64)
+    count = kernel.scan(*prompt.scan_arguments(), inside_videos, spans, fault)
     prompt.raise_fault(fault)
     return Layout(spans[:count].copy(), prompt.ids.shape)

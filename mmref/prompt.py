@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -60,6 +60,31 @@ class Prompt:
             self.family.media_kinds == "by_video_markers",
             kernel.NO_ID if token_ids.video_start is None else token_ids.video_start,
             kernel.NO_ID if token_ids.video_end is None else token_ids.video_end,
+        )
+
+    def with_tokens(self, ids: npt.NDArray[Any], mask: npt.NDArray[Any]) -> Prompt:
+        """The same settings with other tokens and no items: what later turns go by.
+
+        Parameters
+        ----------
+        ids : numpy.ndarray
+            int32 or int64, shape (batch, seq).
+        mask : numpy.ndarray
+            uint8, the same shape.
+
+        Returns
+        -------
+        Prompt
+            The copy.
+        """
+        return replace(
+            self,
+            ids=ids,
+            mask=mask,
+            masked=True,
+            image_grid=_NO_GRID,
+            video_grid=_NO_GRID,
+            seconds=_NO_SECONDS,
         )
 
     def check_grids(self, fault: IntArray) -> int:

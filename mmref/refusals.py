@@ -41,6 +41,12 @@ REFUSALS: dict[str, str] = {
     "run-longer-than-items": "placeholders left over after whole items",
     "placeholder-without-item": "placeholders with no item left",
     "unused-item": "items without placeholders",
+    "extend-batch": "appended tokens of another batch size",
+    "slot-outside": "a chunk or a rewind outside the tokens",
+    "rewind-inside-item": "a rewind to the middle of an item",
+    "rows-outside": "rows that the batch does not have",
+    "rules-after-prompt": "what follows a prompt, by the rules of a release",
+    "cumulative-lengths": "cumulative lengths that do not cover the packed row",
     "position-too-large": "a position beyond int32",
 }
 """Every way a prompt can be refused, by the error's ``code``."""

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mmref import mrope
 from mmref.case import Case, Outcome
 from mmref.differences import REFERENCE, Release
 from mmref.errors import EngineRefusal, RefusedPrompt
+from mmref.positions import Positions, by_reference
 from mmref.prompt import Prompt, read_prompt
+from mmref.releases import by_release
 
 __all__ = ["predict", "prompt_arguments", "reference"]
 
@@ -40,7 +41,7 @@ def reference(case: Case) -> Outcome:
     """
     try:
         prompt = _prompt(case)
-        return _outcome(mrope.by_reference(prompt), case, None)
+        return _outcome(by_reference(prompt), case, None)
     except RefusedPrompt as error:
         return Outcome.refusal(error)
 
@@ -61,7 +62,7 @@ def predict(case: Case, release: Release) -> Outcome:
         An answer, or a refusal where the release refuses.
     """
     try:
-        positions = mrope.by_release(_prompt(case), release, case.scalars)
+        positions = by_release(_prompt(case), release, case.scalars)
     except (EngineRefusal, RefusedPrompt) as error:
         return Outcome.refusal(error)
     return _outcome(positions, case, release)
@@ -90,7 +91,7 @@ def _prompt(case: Case) -> Prompt:
     return read_prompt(**prompt_arguments(case))
 
 
-def _outcome(positions: mrope.Positions, case: Case, release: Release | None) -> Outcome:
+def _outcome(positions: Positions, case: Case, release: Release | None) -> Outcome:
     rules = REFERENCE if release is None else release.rules
     arrays = {
         "position_ids": positions.position_ids,
@@ -109,7 +110,7 @@ def _outcome(positions: mrope.Positions, case: Case, release: Release | None) ->
     return Outcome("answer", arrays)
 
 
-def _cached(positions: mrope.Positions, rule: str) -> npt.NDArray[np.int64]:
+def _cached(positions: Positions, rule: str) -> npt.NDArray[np.int64]:
     """The next position in a forward that knows only the cache's length."""
     _, batch, length = positions.position_ids.shape
     following = positions._largest + 1
@@ -118,7 +119,7 @@ def _cached(positions: mrope.Positions, rule: str) -> npt.NDArray[np.int64]:
     return np.broadcast_to(following[:, None], (3, batch, 1))
 
 
-def _masked(positions: mrope.Positions, rule: str) -> npt.NDArray[np.int64]:
+def _masked(positions: Positions, rule: str) -> npt.NDArray[np.int64]:
     """The next position in a forward that is given the mask of all tokens so far."""
     if rule != "every_column":
         return _cached(positions, "max")

@@ -175,6 +175,7 @@ def scan(
     markers,
     video_start_id,
     video_end_id,
+    inside_videos,
     spans,
     fault,
 ):
@@ -183,7 +184,8 @@ def scan(
     A maximal run of one kind of placeholder, masked tokens removed first, holds
     one or more whole items, taken in order from that kind's list, which runs on
     through the batch. With ``markers`` both kinds use the image id, and a
-    placeholder is a video's where more video starts than ends stand before it.
+    placeholder is a video's where more video starts than ends stand before it;
+    ``inside_videos`` holds that number for each row, before and after.
     """
     batch, length = ids.shape
     limit = batch * length
@@ -196,7 +198,7 @@ def scan(
             if fault[FAULT_CODE] != OK:
                 return 0
         holes = unmasked != last - first
-        inside_video = 0  # starts minus ends
+        inside_video = inside_videos[row]
         index = first
         while index < last:
             # text: up to the next placeholder
@@ -282,6 +284,7 @@ def scan(
                 else:
                     video += 1
                     frame = 0
+        inside_videos[row] = inside_video
     if image < image_grid.shape[0]:
         report(fault, UNUSED_ITEM, -1, IMAGE, image, 0, 0, image, image_grid.shape[0])
     elif video < video_grid.shape[0]:

@@ -70,17 +70,15 @@ def place(
 ):
     """Give every span its first position; per row the largest position and the token count.
 
-    A row without tokens has ``largest`` -1: its first token will take position 0.
+    ``largest`` and ``unmasked`` hold what came before, and then also what is placed. A row
+    without tokens has ``largest`` -1: its first token takes position 0.
     """
-    for row in range(largest.shape[0]):
-        largest[row] = -1
-        unmasked[row] = 0
     cursor = 0
     row_before = -1
     for at in range(count):
         row = spans[at, ROW]
         if row != row_before:
-            cursor = 0
+            cursor = largest[row] + 1
             row_before = row
             # a row without media is one span, of text
             media = spans[at, KIND] != TEXT or (at + 1 < count and spans[at + 1, ROW] == row)
@@ -236,6 +234,7 @@ def position_ids(
     seconds,
     rate,
     time_rule,
+    inside_videos,
     spans,
     largest,
     unmasked,
@@ -256,6 +255,7 @@ def position_ids(
         markers,
         video_start_id,
         video_end_id,
+        inside_videos,
         spans,
         fault,
     )

@@ -159,3 +159,14 @@ def test_help() -> None:
         subprocess.run([sys.executable, "-m", "mmref", "--help"], capture_output=True, check=True)
         times.append(time.perf_counter() - started)
     report("seconds of mmref --help", min(times), "< 0.35")
+
+
+def test_extending_a_long_prompt() -> None:
+    """Ten more tokens after 100,000 cost at most 5 times what they cost after 100."""
+    text = np.full((1, 10), 20)
+    times = []
+    for length in (100, 100_000):
+        ids = np.full((1, length), 20)
+        first = mrope.position_ids(ids, family="qwen2_vl", token_ids=IDS)
+        times.append(seconds(lambda first=first: first.extend(text), 501))  # type: ignore[misc]
+    report("times as long after 100,000 tokens as after 100", times[1] / times[0], "<= 5")

@@ -19,8 +19,8 @@ ROOT = Path(__file__).parents[2]
 FAULTS = {
     "row start": (
         "kernels/mrope.py",
-        "            cursor = 0\n            row_before = row\n",
-        "            cursor = 1 if row > 0 else 0\n            row_before = row\n",
+        "            cursor = largest[row] + 1\n            row_before = row\n",
+        "            cursor = largest[row] + 1 + (row > 0)\n            row_before = row\n",
     ),
     "rounding": (
         "kernels/mrope.py",

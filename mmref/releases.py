@@ -1,0 +1,164 @@
+"""Positions as a release of an engine computes them: the reference under other rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mmref.differences import PositionRules, Release
+from mmref.errors import EngineRefusal
+from mmref.kernels import layout as layout_kernel
+from mmref.kernels import layout_variants
+from mmref.kernels import mrope as kernel
+from mmref.positions import Positions, by_reference
+from mmref.prompt import Prompt
+
+__all__ = ["by_release"]
+
+_RESUME = {"max": kernel.RESUME_MAX, "spatial": kernel.RESUME_SPATIAL}
+_ROW_START = {"zero": kernel.START_ZERO, "one_after_first": kernel.START_ONE_AFTER_FIRST}
+_SECONDS = {
+    "float32": kernel.TIME_SECONDS,
+    "float64_product": kernel.TIME_SECONDS_FLOAT64,
+    "rounded": kernel.TIME_SECONDS_ROUNDED,
+}
+_GENAI_RATE = 2.0  # ONNX Runtime GenAI's default of vision.tokens_per_second
+
+
+def by_release(
+    prompt: Prompt, release: Release, scalars: Mapping[str, int | float | str | list[str]]
+) -> Positions:
+    """Positions of a prompt as a release of an engine computes them.
+
+    Parameters
+    ----------
+    prompt : Prompt
+        From `mmref.layout.read_prompt`.
+    release : Release
+        The release, or one with some of its differences taken away.
+    scalars : mapping
+        The scalars of a case (``num_beams``, ``unset``), which are not the prompt's.
+
+    Returns
+    -------
+    Positions
+        The positions.
+
+    Raises
+    ------
+    RefusedPrompt
+        If the reference refuses the prompt: releases differ then in whether they
+        notice, and what they compute is not predicted.
+    EngineRefusal
+        If the release refuses what the reference accepts.
+    """
+    accepted = by_reference(prompt)
+    for difference in release.differences:
+        if difference.subject != "positions" or difference.refuses is None:
+            continue
+        if difference.refuses(prompt, accepted._table, scalars):
+            raise EngineRefusal(
+                difference.id,
+                where=f"{release.engine} {release.version}",
+                got="this release refuses a prompt that the reference accepts",
+                hint=difference.meaning,
+            )
+    # every item is one span, or joins others in one; text stands between them and at row ends
+    capacity = 2 * len(accepted._table) + len(prompt.ids) + 1
+    return _by_rules(prompt, release, scalars, capacity)
+
+
+def _by_rules(
+    prompt: Prompt,
+    release: Release,
+    scalars: Mapping[str, int | float | str | list[str]],
+    capacity: int,
+) -> Positions:
+    rules = release.rules
+    image_id, video_id, vision_start_id, pad_id = _engine_ids(prompt, rules, scalars)
+    ids, mask = _engine_mask(prompt, rules, pad_id)
+    batch, length = ids.shape
+    video_grid, seconds, rate = prompt.video_grid, prompt.seconds, prompt.rate
+    split = prompt.family.video_frames == "split"
+    timed = prompt.family.time == "seconds"
+    if split and rules.frames == "joined":
+        # no timestamps known to the engine: one block a video, one second a grid step
+        seconds, rate, timed, split = np.ones(len(video_grid)), _GENAI_RATE, True, False
+    time_rule = _SECONDS[rules.seconds] if timed else kernel.TIME_INDEX
+    fault = np.zeros(layout_kernel.FAULT_FIELDS, np.int64)
+    spans = np.empty((capacity, layout_kernel.COLUMNS), np.int64)
+    repeated = np.zeros(batch, np.bool_)
+    if rules.find_media == "runs":
+        arguments = list(prompt.scan_arguments())
+        arguments[:3] = ids, mask, True
+        arguments[6:9] = split, image_id, video_id
+        count = layout_kernel.scan(*arguments, np.zeros(batch, np.int64), spans, fault)
+    else:
+        if split and len(video_grid):
+            video_grid = np.repeat(video_grid, video_grid[:, 0], axis=0)
+            video_grid[:, 0] = 1
+        grids = (prompt.image_grid, video_grid, prompt.merge, image_id, video_id)
+        if rules.find_media == "after_vision_start":
+            count = layout_variants.scan_after_vision_start(
+                ids, mask, *grids, vision_start_id, spans, fault
+            )
+        else:
+            markers = prompt.scan_arguments()[9:]
+            count = layout_variants.scan_one_item_a_run(
+                ids, mask, *grids, *markers, spans, repeated, fault
+            )
+    found = bool(fault[layout_kernel.FAULT_CODE] == layout_kernel.OK)
+    if found and rules.default_seconds == "each_column" and timed and not prompt.seconds_given:
+        videos = spans[:count][spans[:count, layout_kernel.KIND] == layout_kernel.VIDEO]
+        found = not (videos[:, layout_kernel.ITEM] >= length).any()
+    out = np.empty((3, batch, length), np.int64)
+    largest = np.full(batch, -1)
+    unmasked = np.zeros(batch, np.int64)
+    if found:
+        resume, start = _RESUME[rules.resume], _ROW_START[rules.row_start]
+        kernel.place(
+            spans, count, seconds, rate, time_rule, resume, start, largest, unmasked, fault
+        )
+        found = bool(fault[layout_kernel.FAULT_CODE] == layout_kernel.OK)
+    if not found:
+        raise EngineRefusal(
+            "media-not-found",
+            where=f"{release.engine} {release.version}",
+            got="this release does not find the media of this prompt where they are",
+            hint="its rules: " + ", ".join(entry.id for entry in release.differences if entry.sets),
+        )
+    kernel.fill(spans, count, mask, seconds, rate, time_rule, out)
+    for row in np.flatnonzero(repeated):
+        out[:, row, mask[row] != 0] = 0
+    return Positions(prompt, out, spans[:count], largest, unmasked, None, mask=mask, rules=rules)
+
+
+def _engine_ids(
+    prompt: Prompt, rules: PositionRules, scalars: Mapping[str, int | float | str | list[str]]
+) -> tuple[int, int, int, int]:
+    """Image, video, vision_start and pad id as the engine's configuration gives them."""
+    unset = scalars.get("unset", [])
+    zero = rules.unset_ids == "zero"
+    ids = []
+    for name in ("image", "video", "vision_start", "pad"):
+        value = getattr(prompt.token_ids, name)
+        if zero and (value is None or (isinstance(unset, list) and name in unset)):
+            value = 0
+        ids.append(layout_kernel.NO_ID if value is None else value)
+    return ids[0], ids[1], ids[2], ids[3]
+
+
+def _engine_mask(
+    prompt: Prompt, rules: PositionRules, pad_id: int
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """The ids an engine is handed and the mask it goes by."""
+    ids = prompt.ids
+    mask = prompt.mask if prompt.masked else np.ones(ids.shape, np.uint8)
+    if rules.padding == "pad_id":
+        written = prompt.token_ids.pad if prompt.token_ids.pad is not None else 0
+        ids = np.where(mask != 0, ids, written)  # an engine without a mask is given pad ids
+        mask = (ids != pad_id).view(np.uint8)
+    return ids, mask
