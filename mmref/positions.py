@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from mmref import spans
 from mmref.errors import RefusedPrompt
 from mmref.kernels import layout as layout_kernel
 from mmref.kernels import mrope as kernel
@@ -358,27 +359,16 @@ class Positions:
             )
         stretches = list(self._stretches())[::-1]
         masks = [np.broadcast_to(part._unmasked_places(), part._shape) for part in stretches]
-        tables = []
-        for part in stretches:
-            table = part._table.copy()
-            table[:, layout_kernel.START] += part.first_slot
-            table[:, layout_kernel.STOP] += part.first_slot
-            tables.append(table)
-        joined = np.concatenate(tables)
-        chosen_tables = [joined[:0]]
-        for new, old in enumerate(chosen.tolist()):
-            table = joined[joined[:, layout_kernel.ROW] == old]
-            table[:, layout_kernel.ROW] = new
-            chosen_tables.append(table)
-        prompt = self._prompt
+        table = spans.joined(
+            (part._table for part in stretches), (part.first_slot for part in stretches)
+        )
         ids = np.concatenate([part._prompt.ids for part in stretches], axis=1)[chosen]
         mask = np.concatenate(masks, axis=1)[chosen].astype(np.uint8)
-        prompt = prompt.with_tokens(ids, mask)
         inside = self._inside_videos
         return Positions(
-            prompt,
+            self._prompt.with_tokens(ids, mask),
             self.chunk(0, self.next_slot)[:, chosen],
-            np.concatenate(chosen_tables),
+            spans.of_rows(table, chosen.tolist()),
             self._largest[chosen],
             self._unmasked[chosen],
             None if inside is None else inside[chosen],
@@ -412,20 +402,9 @@ class Positions:
 
     def _cut(self, length: int) -> Positions:
         """The first tokens of this stretch, with the state that they leave."""
-        table = self._table
-        start, stop = table[:, layout_kernel.START], table[:, layout_kernel.STOP]
-        inside = (start < length) & (stop > length) & (table[:, layout_kernel.KIND] != 0)
-        if inside.any():
-            row, kind, item = table[inside.argmax(), :3].tolist()
-            raise RefusedPrompt(
-                "rewind-inside-item",
-                where=f"rewind, row {row}",
-                got=f"a cut inside {('text', 'image', 'video')[kind]} {item} of its turn",
-                expected="a cut before or after it",
-                hint="half an item has no grid",
-            )
         ids = self._prompt.ids[:, :length]
         kept = self._unmasked_places()[:, :length]
+        table = spans.first_tokens(self._table, kept, length)
         before = self._before
         batch = len(ids)
         largest = np.full(batch, -1) if before is None else before._largest.copy()
@@ -440,19 +419,11 @@ class Positions:
         for marker, step in ((token_ids.video_start, 1), (token_ids.video_end, -1)):
             if marker is not None:
                 inside_videos += step * ((ids == marker) & kept).sum(axis=1)
-        left = table[start < length].copy()
-        text = left[:, layout_kernel.STOP] > length  # text alone can be cut
-        for line in left[text]:
-            row, first = line[layout_kernel.ROW], line[layout_kernel.START]
-            count = int(kept[row, first:length].sum())
-            match = (left[:, layout_kernel.ROW] == row) & (left[:, layout_kernel.START] == first)
-            left[match, layout_kernel.STOP] = length
-            left[match, layout_kernel.COUNT] = count
         mask = None if self._mask is None else self._mask[:, :length]
         return Positions(
             self._prompt.with_tokens(np.ascontiguousarray(ids), kept.astype(np.uint8)),
             self.position_ids[:, :, :length].copy(),
-            left,
+            table,
             largest,
             unmasked,
             inside_videos,
@@ -483,7 +454,7 @@ def by_reference(prompt: Prompt, *, before: Positions | None = None) -> Position
     """
     batch, length = prompt.ids.shape
     fault = np.zeros(layout_kernel.FAULT_FIELDS, np.int64)
-    spans = np.empty((prompt.check_grids(fault), layout_kernel.COLUMNS), np.int64)
+    table = np.empty((prompt.check_grids(fault), layout_kernel.COLUMNS), np.int64)
     out = np.empty((3, batch, length), np.int64)
     if before is None:
         largest = np.empty(batch, np.int64)
@@ -503,7 +474,7 @@ def by_reference(prompt: Prompt, *, before: Positions | None = None) -> Position
         prompt.rate,
         kernel.TIME_SECONDS if timed else kernel.TIME_INDEX,
         inside_videos,
-        spans,
+        table,
         largest,
         unmasked,
         fault,
@@ -511,5 +482,6 @@ def by_reference(prompt: Prompt, *, before: Positions | None = None) -> Position
     )
     prompt.raise_fault(fault)
     mask = prompt.mask if prompt.masked else None
-    table = spans[:count]
-    return Positions(prompt, out, table, largest, unmasked, inside_videos, mask=mask, before=before)
+    return Positions(
+        prompt, out, table[:count], largest, unmasked, inside_videos, mask=mask, before=before
+    )

@@ -14,7 +14,9 @@ __all__ = ["CONTEXT_LENGTH", "VOCABULARY", "PackageConfig", "write_package"]
 
 CONTEXT_LENGTH = 40_000
 VOCABULARY = 64
-_QUIET = {"log_severity_level": 4}  # refusals arrive as exceptions; no need to print them too
+# Refusals arrive as exceptions; no need to print them too. Graphs this small need no threads,
+# and dozens of packages with a pool for each graph would use them up.
+_SESSION = {"log_severity_level": 4, "intra_op_num_threads": 1, "inter_op_num_threads": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class PackageConfig:
         """
         vision: dict[str, Any] = {
             "filename": "vision.onnx",
-            "session_options": _QUIET,
+            "session_options": _SESSION,
             "spatial_merge_size": self.spatial_merge_size,
             "inputs": {"pixel_values": "pixel_values", "image_grid_thw": "image_grid_thw"},
             "outputs": {"image_features": "image_features"},
@@ -64,13 +66,13 @@ class PackageConfig:
             "vision": vision,
             "embedding": {
                 "filename": "embedding.onnx",
-                "session_options": _QUIET,
+                "session_options": _SESSION,
                 "inputs": {"input_ids": "input_ids", "image_features": "image_features"},
                 "outputs": {"inputs_embeds": "inputs_embeds"},
             },
             "decoder": {
                 "filename": "decoder.onnx",
-                "session_options": _QUIET,
+                "session_options": _SESSION,
                 "hidden_size": graphs.HIDDEN,
                 "head_size": graphs.HIDDEN,
                 "num_attention_heads": 1,

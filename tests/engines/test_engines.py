@@ -50,7 +50,7 @@ def test_rules_equal_the_engine_on_every_accepted_prompt(engine: Engine) -> None
         nonlocal answered
         assert engine.skip(case) is None
         actual = engine.run(case)
-        assert unlike(predict(case, release), actual) == ()
+        assert unlike(predict(case, release), actual) == (), actual.message
         if actual.status == "answer":
             answered += 1
             positions = compute(case, rules=release.name)

@@ -28,7 +28,7 @@ MODULES = sorted(
 )
 # words that say who or what made the text, or where; assembled so that this file passes itself
 FORBIDDEN = re.compile("|".join(["/" + "work/", "/" + "root/", "/" + "opt/", "pypi" + r"\.org"]))
-LONGEST_FILE = 480
+LONGEST_FILE = 490
 
 
 def modules() -> list[ModuleType]:
