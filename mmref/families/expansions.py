@@ -66,7 +66,7 @@ GLM4V = Media(
     video_resize=Resize("area_frames", 14, min_pixels=112 * 112, max_pixels=28 * 28 * 2 * 30000),
     image_form="run",
     video_form="seconds_last",
-    seconds_format="{:.0f}",  # of the whole part
+    seconds_format="{:d}",  # the whole part
     texts=(
         ("image", "<|image|>"),
         ("video", "<|video|>"),
