@@ -203,8 +203,11 @@ def _into_limits(
 ) -> tuple[int, int]:
     """The test takes the rounded sizes, the scale the original ones; as published."""
     factor = rule.patch_size * rule.merge_size
-    new_height = round(height / factor) * factor
-    new_width = round(width / factor) * factor
+    nearest = _ROUND[rule.rounding]
+    new_height = nearest(height / factor) * factor
+    new_width = nearest(width / factor) * factor
+    if rule.lifted:
+        new_height, new_width = max(factor, new_height), max(factor, new_width)
     area = rounded_frames * new_height * new_width
     if area > rule.max_pixels:
         scale = math.sqrt((frames * height * width) / rule.max_pixels)
@@ -212,9 +215,21 @@ def _into_limits(
         new_width = max(factor, math.floor(width / scale / factor) * factor)
     elif area < rule.min_pixels:
         scale = math.sqrt(rule.min_pixels / (frames * height * width))
-        new_height = math.ceil(height * scale / factor) * factor
-        new_width = math.ceil(width * scale / factor) * factor
+        if rule.whole_pixels:
+            new_height = math.ceil(int(height * scale) / factor) * factor
+            new_width = math.ceil(int(width * scale) / factor) * factor
+        else:
+            new_height = math.ceil(height * scale / factor) * factor
+            new_width = math.ceil(width * scale / factor) * factor
     return new_height, new_width
+
+
+_ROUND: dict[str, Callable[[float], int]] = {
+    "even": round,
+    "away": lambda value: math.floor(value + 0.5),
+    "down": math.floor,
+    "up": math.ceil,
+}
 
 
 def _fixed(height: int, width: int, frames: int | None, rule: Resize) -> Resized:

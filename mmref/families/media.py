@@ -31,6 +31,15 @@ class Resize:
         maximum is that of a side; ``fixed`` and ``tiles`` give the side as both.
     max_tokens : int
         The budget of ``patch_budget``, the tiles of ``tiles``, the tokens of ``fixed``.
+    rounding : {"even", "away", "down", "up"}
+        Where half a factor goes, or every part of one. The processors of transformers use
+        Python's ``round``; ports often do not.
+    lifted : bool
+        Whether a side that rounds to nothing counts as one factor when the area is compared
+        with the limits. No processor of transformers does; a port does.
+    whole_pixels : bool
+        Whether an enlarged side is cut to whole pixels before it is rounded up to a factor;
+        again a port's way.
     """
 
     rule: Rule
@@ -40,6 +49,9 @@ class Resize:
     min_pixels: int = 0
     max_pixels: int = 0
     max_tokens: int = 0
+    rounding: Literal["even", "away", "down", "up"] = "even"
+    lifted: bool = False
+    whole_pixels: bool = False
 
 
 @dataclass(frozen=True, slots=True)
