@@ -11,10 +11,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mmref import vision
+from mmref.tokens.diagnosis import CAUSES, Cause, Diagnosis, Found, diagnose
 from mmref.tokens.expansion import Expansion, collapse, expand
 from mmref.tokens.pieces import Item
 
-__all__ = ["REFUSALS", "Counts", "Expansion", "Item", "collapse", "count", "expand"]
+__all__ = [
+    "CAUSES",
+    "REFUSALS",
+    "Cause",
+    "Counts",
+    "Diagnosis",
+    "Expansion",
+    "Found",
+    "Item",
+    "collapse",
+    "count",
+    "diagnose",
+    "expand",
+]
 
 REFUSALS: dict[str, str] = {
     **vision.REFUSALS,
