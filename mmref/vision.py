@@ -28,7 +28,6 @@ REFUSALS: dict[str, str] = {
     "setting-not-used": "a limit that the family's rule does not have",
     "setting-not-positive": "a limit of zero or less",
     "resized-to-nothing": "a picture so thin that a side becomes zero",
-    "over-budget": "a picture that cannot be brought below the limit",
 }
 """Every way a size can be refused, by the error's ``code``."""
 
@@ -276,13 +275,6 @@ def _by_patch_budget(height: int, width: int, frames: int | None, rule: Resize) 
         new_height, new_width = side, min(math.floor(width / height) * side, longest)
     elif new_width == 0:
         new_height, new_width = min(math.floor(height / width) * side, longest), side
-    if new_height * new_width > budget:
-        raise RefusedMedia(
-            "over-budget",
-            where="size",
-            got=f"{new_height} x {new_width} pixels",
-            expected=f"at most {rule.max_tokens} tokens",
-        )
     steps = 1 if frames is None else frames
     return _on_grid(new_height, new_width, steps, rule)
 
@@ -331,7 +323,9 @@ def _closest_tiles(width: int, height: int, side: int, most: int) -> tuple[int, 
     best, best_off = (1, 1), math.inf
     for across, down in _tilings(most):
         off = abs(aspect - across / down)
-        if off < best_off or (off == best_off and width * height > 0.5 * side * side * across * down):
+        if off < best_off or (
+            off == best_off and width * height > 0.5 * side * side * across * down
+        ):
             best, best_off = (across, down), off
     return best
 
@@ -404,7 +398,8 @@ def _with_settings(rule: Resize, **settings: int | None) -> Resize:
                 hint=f"the rule {rule.rule!r} of this family has no such setting",
             )
         _at_least_one(value, name, "setting-not-positive")
-    return replace(rule, **{name: int(value) for name, value in given.items()})
+    changes: dict[str, Any] = {name: int(value) for name, value in given.items()}
+    return replace(rule, **changes)
 
 
 def _positive(value: Any, name: str) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -121,7 +123,7 @@ def test_not_expanded() -> None:
 
 
 def test_not_merged() -> None:
-    ids = sum(([12, *[10] * (4 * count), 13] for count in (4, 8, 20)), [])
+    ids = [token for count in (4, 8, 20) for token in (12, *[10] * (4 * count), 13)]
     first(look(ids), "not-merged")
 
 
@@ -137,7 +139,7 @@ def test_not_merged() -> None:
 def test_other_rounding_names_the_rule(
     sizes: list[tuple[int, int]], runs: list[int], rule: str
 ) -> None:
-    ids = sum(([12, *[10] * count, 13, 20] for count in runs), [])
+    ids = [token for count in runs for token in (12, *[10] * count, 13, 20)]
     found = look(ids, images=sizes)
     first(found, "other-rounding")
     assert rule in str(found)
@@ -179,7 +181,7 @@ def test_pictures_with_row_breaks() -> None:
 
 
 def test_every_cause_has_a_test() -> None:
-    text = open(__file__, encoding="utf-8").read()
+    text = Path(__file__).read_text(encoding="utf-8")
     assert [code for code in CAUSES if f'"{code}"' not in text] == []
 
 

@@ -36,9 +36,7 @@ RELEASES: dict[str, tuple[str, ...]] = {
 }
 """The releases whose behaviour is described, oldest first."""
 
-ALL: tuple[Difference, ...] = (
-    transformers.DIFFERENCES + genai.DIFFERENCES + tokens.DIFFERENCES
-)
+ALL: tuple[Difference, ...] = transformers.DIFFERENCES + genai.DIFFERENCES + tokens.DIFFERENCES
 """Every named difference."""
 
 _BY_ID = {difference.id: difference for difference in ALL}

@@ -42,7 +42,8 @@ class Difference:
     case : Case
         The smallest prompt that shows it.
     sets : mapping of str to str
-        Fields of `PositionRules`, or of the subject's rules, and their values: the engine answers differently.
+        Fields of the subject's rules (`PositionRules`, `TokenRules`) and their values: the
+        engine answers differently.
     refuses : callable or None
         Says of a prompt that the reference accepts whether the engine refuses it.
     on_refused : frozenset of str

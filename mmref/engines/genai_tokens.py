@@ -52,8 +52,11 @@ class TokenProcessors:
         if len(case.texts) != 1:
             return "the engine's processor takes one prompt"
         sizes = case.arrays.get("image_sizes")
-        if sizes is not None and sizes.size and (sizes.min() < 1 or int(sizes.prod(1).max())
-                                                 > _LARGEST_PICTURE):
+        if (
+            sizes is not None
+            and sizes.size
+            and (sizes.min() < 1 or int(sizes.prod(1).max()) > _LARGEST_PICTURE)
+        ):
             return f"a picture without pixels, or with more than {_LARGEST_PICTURE}"
         return None
 

@@ -19,6 +19,7 @@ from mmref import families
 from mmref.case import Case
 from mmref.engines import source
 from mmref.engines.source import stub
+from mmref.errors import EngineFault
 from mmref.families import Family, Resize
 from mmref.probes import vocabulary
 
@@ -97,7 +98,7 @@ class TokenProcessor:
         for method in (*_METHODS, "replace_frame_token_id", "_calculate_timestamps"):
             try:
                 function = source.load(module, f"{name}.{method}")[f"{name}.{method}"]
-            except source.EngineFault:
+            except EngineFault:
                 function = getattr(mixin, method, None)  # inherited
             if function is not None:
                 setattr(self.self, method, types.MethodType(function, self.self))
@@ -126,12 +127,11 @@ class TokenProcessor:
         films = [np.broadcast_to(np.uint8(0), (t, h, w, 3)) for t, h, w in videos]
         self.self.validate_inputs(images=pictures or None, text=texts, videos=films or None)
         fps = case.scalars.get("video_fps")
-        inputs = {
+        inputs: dict[str, Any] = {
             "image_grid_thw": [self._measure("image", None, h, w) for h, w in images],
             "video_grid_thw": [self._measure("video", t, h, w) for t, h, w in videos],
             "video_metadata": [
-                VideoMetadata(t, fps=fps, frames_indices=list(range(t)))  # type: ignore[arg-type]
-                for t, _, _ in videos
+                VideoMetadata(t, fps=fps, frames_indices=list(range(t))) for t, _, _ in videos
             ],
         }
         grids = {name: np.array([g[:3] for g in inputs[name]]) for name in list(inputs)[:2]}

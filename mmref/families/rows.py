@@ -75,7 +75,7 @@ def _split(
     )
 
 
-def _text_positions(name: str, token_ids: TokenIds, media: Media = Media()) -> Family:  # noqa: B008 - frozen
+def _text_positions(name: str, token_ids: TokenIds, media: Media) -> Family:
     """Families whose tokens are numbered like text: no 3-D positions, only placeholders."""
     return Family(
         name=name,
@@ -141,9 +141,7 @@ ROWS: tuple[Family, ...] = (
     ),
     _text_positions(
         "gemma4",
-        TokenIds(
-            image=258880, video=258884, vision_start=255999, vision_end=258882, pad=0, eos=1
-        ),
+        TokenIds(image=258880, video=258884, vision_start=255999, vision_end=258882, pad=0, eos=1),
         expansions.GEMMA4,
     ),
     # ids of [IMG], [IMG_BREAK] and [IMG_END]: the released tokenizers
@@ -153,7 +151,7 @@ ROWS: tuple[Family, ...] = (
     _text_positions("pixtral", TokenIds(image=10, row_break=12, vision_end=13), expansions.PIXTRAL),
     _text_positions("phi4_multimodal", TokenIds(image=200010, pad=199999), expansions.PHI4),
     # encoder and decoder: audio goes through cross attention, the prompt holds no placeholder
-    _text_positions("whisper", TokenIds(pad=50256, eos=50256)),
+    _text_positions("whisper", TokenIds(pad=50256, eos=50256), Media()),
 )
 
 ALIASES: dict[str, str] = {

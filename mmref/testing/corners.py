@@ -140,7 +140,7 @@ def token_corners() -> dict[str, Case]:
             f"a{video}b{image}", "qwen3_vl", images=[square], videos=[[5, 70, 90]], video_fps=29.97
         ),
         "video-then-image": token_case(
-            "<|begin_of_video|><|video|><|end_of_video|><|begin_of_image|><|image|><|end_of_image|>",
+            "<|begin_of_video|><|video|><|end_of_video|><|image|><|end_of_image|>",
             "glm46v",
             images=[[100, 60]],
             videos=[[5, 60, 100]],

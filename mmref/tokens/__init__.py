@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mmref import vision
+from mmref import families, vision
 from mmref.tokens.diagnosis import CAUSES, Cause, Diagnosis, Found, diagnose
 from mmref.tokens.expansion import Expansion, collapse, expand
 from mmref.tokens.pieces import Item
@@ -110,6 +110,7 @@ def count(
     >>> count("gemma3", images=[(480, 640)]).total
     256
     """
+    families.get(family)
     return Counts(
         tuple([vision.resize(height, width, family=family).tokens for height, width in images]),
         tuple(

@@ -294,9 +294,7 @@ def _runs(
     return found
 
 
-def _fits(
-    runs: Sequence[_Run], units: Sequence[_Unit], *, cut: bool = False
-) -> bool:
+def _fits(runs: Sequence[_Run], units: Sequence[_Unit], *, cut: bool = False) -> bool:
     """Whether runs are made of whole units, in order, and all are used.
 
     With ``cut``, a run that ends its row may be part of a unit, and units may be missing
@@ -327,8 +325,9 @@ def _reversed(runs: Sequence[_Run]) -> list[_Run]:
 
 def _place(run: _Run) -> str:
     stop = run.start + run.tokens - 1
-    return f"row {run.row}, " + (f"tokens {run.start}..{stop}" if stop > run.start else
-                                 f"token {run.start}")
+    return f"row {run.row}, " + (
+        f"tokens {run.start}..{stop}" if stop > run.start else f"token {run.start}"
+    )
 
 
 def _counts(prompt: _Prompt) -> str:
@@ -372,8 +371,9 @@ def _items_swapped(prompt: _Prompt) -> list[Cause]:
         lengths = [run.tokens for run in runs]
         sizes = [unit.tokens for unit in units]
         if lengths != sizes and Counter(lengths) == Counter(sizes):
-            at = next(at for at, pair in enumerate(zip(lengths, sizes, strict=True))
-                      if pair[0] != pair[1])
+            at = next(
+                at for at, pair in enumerate(zip(lengths, sizes, strict=True)) if pair[0] != pair[1]
+            )
             evidence = f"{lengths[at]} tokens where {kind} {units[at].item} makes {sizes[at]}; "
             return [Cause("items-swapped", _place(runs[at]), evidence + "all counts occur")]
     return []
@@ -448,9 +448,7 @@ def _variants(row: Family, kind: str, rule: Resize) -> dict[str, Resize]:
         "rounding halves up": replace(rule, rounding="away"),
         "rounding down": replace(rule, rounding="down"),
         "rounding up": replace(rule, rounding="up"),
-        "ONNX Runtime GenAI 0.18": replace(
-            rule, rounding="away", lifted=True, whole_pixels=True
-        ),
+        "ONNX Runtime GenAI 0.18": replace(rule, rounding="away", lifted=True, whole_pixels=True),
         "no limit of the area": replace(rule, min_pixels=1, max_pixels=2**62),
         "no smallest area": replace(rule, min_pixels=1),
         "no largest area": replace(rule, max_pixels=2**62),

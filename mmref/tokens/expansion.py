@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -13,17 +12,14 @@ import numpy.typing as npt
 from mmref import families
 from mmref.errors import RefusedMedia
 from mmref.families import Family, TokenIds
-from mmref.kernels import layout as layout_kernel
-from mmref.kernels import tokens as kernel
 from mmref.layout import Layout
+from mmref.tokens.carriers import Encode, Ids, Text
+from mmref.tokens.draft import Draft, write_item
 from mmref.tokens.pieces import Item, Kind, Piece, items_of, pieces
 
 __all__ = ["Expansion", "collapse", "expand"]
 
 IntArray = npt.NDArray[np.int64]
-Encode = Callable[[str], Sequence[int]]
-_TYPES = {"image": 1, "video": 2}
-_LAYOUT_KINDS = {"image": layout_kernel.IMAGE, "video": layout_kernel.VIDEO}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,9 +141,7 @@ def expand(
     ...        token_ids=ids).input_ids.tolist()
     [[5, 10, 10, 10, 10, 6]]
     """
-    row, found = _request(
-        family, images, videos, image_grid_thw, video_grid_thw, frame_seconds
-    )
+    row, found = _request(family, images, videos, image_grid_thw, video_grid_thw, frame_seconds)
     texts = _texts(prompt)
     if texts is not None:
         expanded = _expand_texts(row, texts, found)
@@ -158,7 +152,7 @@ def expand(
             text=expanded[0] if isinstance(prompt, str) else expanded,
             boundary=row.media.boundary,
         )
-    carrier = _Ids(row, row.token_ids if token_ids is None else token_ids, encode)
+    carrier = Ids(row, row.token_ids if token_ids is None else token_ids, encode)
     return _expand_ids(row, _rows(prompt), found, carrier, padding_side)
 
 
@@ -208,17 +202,16 @@ def collapse(
     ...          token_ids=ids)
     [[5, 10, 6]]
     """
-    row, found = _request(
-        family, images, videos, image_grid_thw, video_grid_thw, frame_seconds
-    )
+    row, found = _request(family, images, videos, image_grid_thw, video_grid_thw, frame_seconds)
     queues = {kind: iter(list(enumerate(items))) for kind, items in found.items()}
     texts = _texts(prompt)
     if texts is not None:
-        carrier: _Text | _Ids = _Text(row)
-        lines: list[Any] = ["".join(_collapsed(carrier, text, queues, at)) for at, text in
-                            enumerate(texts)]
+        carrier: Text | Ids = Text(row)
+        lines: list[Any] = [
+            "".join(_collapsed(carrier, text, queues, at)) for at, text in enumerate(texts)
+        ]
     else:
-        carrier = _Ids(row, row.token_ids if token_ids is None else token_ids, encode)
+        carrier = Ids(row, row.token_ids if token_ids is None else token_ids, encode)
         rows = _rows(prompt)
         if attention_mask is not None:
             mask = np.atleast_2d(np.asarray(attention_mask)) != 0
@@ -277,120 +270,11 @@ def _rows(prompt: Any) -> list[IntArray]:
     return [line.astype(np.int64, copy=False) for line in found]
 
 
-class _Text:
-    """Items as text."""
-
-    def __init__(self, row: Family) -> None:
-        self.row = row
-        media = row.media
-        self.placeholders: dict[str, Kind] = {media.text(_image_name(row)): "image"}
-        if media.video_form != "none":
-            self.placeholders[media.text("video")] = "video"
-        texts = dict(media.texts)
-        marks = [re.escape(texts[name]) for name in ("video_start", "video_end") if name in texts]
-        self.found = re.compile("|".join([*map(re.escape, self.placeholders), *marks]))
-        fills = {texts["image"]: "image"} | (
-            {texts["video"]: "video"} if media.video_form not in ("none", "seconds_last") else {}
-        )
-        self.fills: dict[str, Kind] = fills  # type: ignore[assignment]
-        self.filled = re.compile("|".join([*map(re.escape, fills), *marks]))
-        self.start, self.end = texts.get("video_start"), texts.get("video_end")
-
-    def marks(self, text: str, *, expanded: bool) -> Iterator[tuple[int, int, Kind | bool]]:
-        """Start, stop and kind of each placeholder; True and False for video markers."""
-        names = self.fills if expanded else self.placeholders
-        for match in (self.filled if expanded else self.found).finditer(text):
-            word = match.group()
-            kind: Kind | bool = names[word] if word in names else word == self.start
-            yield match.start(), match.end(), kind
-
-    def render(self, piece: Piece) -> str:
-        return piece.text if not piece.name else self.row.media.text(piece.name) * piece.count
-
-    def placeholder(self, kind: Kind) -> str:
-        return next(text for text, found in self.placeholders.items() if found == kind)
-
-    @staticmethod
-    def same(left: Any, right: Any) -> bool:
-        return bool(left == right)
-
-    @staticmethod
-    def join(parts: Sequence[str]) -> str:
-        return "".join(parts)
-
-
-class _Ids:
-    """Items as token ids."""
-
-    def __init__(self, row: Family, token_ids: TokenIds, encode: Encode | None) -> None:
-        self.row, self.token_ids, self.encode = row, token_ids, encode
-        self.start, self.end = token_ids.video_start, token_ids.video_end
-        self.placeholders: dict[int, Kind] = {self.id(_image_name(row)): "image"}
-        self.fills: dict[int, Kind] = {self.id("image"): "image"}
-        if row.media.video_form != "none" and token_ids.video is not None:
-            self.placeholders[token_ids.video] = "video"
-            if row.media.video_form != "seconds_last":
-                self.fills[token_ids.video] = "video"
-
-    def id(self, name: str) -> int:
-        value: int | None = getattr(self.token_ids, name)
-        if value is None:
-            raise RefusedMedia(
-                "token-ids-missing", where="token_ids", got=f"no {name}", expected="its id"
-            )
-        return value
-
-    def marks(self, line: IntArray, *, expanded: bool) -> Iterator[tuple[int, int, Kind | bool]]:
-        """Start, stop and kind of each placeholder; True and False for video markers."""
-        names = self.fills if expanded else self.placeholders
-        wanted = [*names, *(mark for mark in (self.start, self.end) if mark is not None)]
-        hits = line == wanted[0]
-        for other in wanted[1:]:
-            hits |= line == other
-        for index in np.flatnonzero(hits).tolist():
-            token = int(line[index])
-            yield index, index + 1, names[token] if token in names else token == self.start
-
-    def render(self, piece: Piece) -> IntArray:
-        if piece.name:
-            return np.full(piece.count, self.id(piece.name), np.int64)
-        if self.encode is None:
-            raise RefusedMedia(
-                "encode-missing",
-                where="encode",
-                got=f"none, for the text {piece.text!r}",
-                expected="a function from text to ids",
-                hint="pass the tokenizer's encode, without special tokens, or expand text",
-            )
-        ids = np.asarray(self.encode(piece.text), np.int64)
-        if np.isin(ids, list(self.fills)).any():
-            raise RefusedMedia(
-                "encode-placeholder",
-                where="encode",
-                got=f"a placeholder in the ids of {piece.text!r}",
-                expected="ids of ordinary text",
-            )
-        return ids
-
-    def placeholder(self, kind: Kind) -> IntArray:
-        return np.array([self.id("video" if kind == "video" else _image_name(self.row))])
-
-    @staticmethod
-    def same(left: Any, right: Any) -> bool:
-        return bool(np.array_equal(left, right))
-
-    @staticmethod
-    def join(parts: Sequence[IntArray]) -> IntArray:
-        return np.concatenate(parts)
-
-
-def _image_name(row: Family) -> str:
-    """Gemma 3's prompts hold the token that starts an image, not the placeholder."""
-    return "vision_start" if row.media.image_form == "paragraph" else "image"
-
-
 def _placed(
-    carrier: _Text | _Ids, line: Any, counts: dict[Kind, int], found: dict[Kind, list[Item]],
+    carrier: Text | Ids,
+    line: Any,
+    counts: dict[Kind, int],
+    found: dict[Kind, list[Item]],
     number: int,
 ) -> Iterator[tuple[int, int, Kind, int]]:
     """The placeholders of a row with their items: (start, stop, kind, item)."""
@@ -434,10 +318,8 @@ def _too_few(kind: Kind, item: int, total: int) -> RefusedMedia:
     )
 
 
-def _expand_texts(
-    row: Family, texts: list[str], found: dict[Kind, list[Item]]
-) -> list[str]:
-    carrier = _Text(row)
+def _expand_texts(row: Family, texts: list[str], found: dict[Kind, list[Item]]) -> list[str]:
+    carrier = Text(row)
     counts: dict[Kind, int] = {"image": 0, "video": 0}
     lines = []
     for number, text in enumerate(texts):
@@ -457,89 +339,28 @@ def _check_all_used(counts: dict[Kind, int], found: dict[Kind, list[Item]]) -> N
             raise _too_few(kind, counts[kind], len(items))
 
 
-@dataclass(slots=True)
-class _Draft:
-    """The rows under construction: segments for the kernel, spans for the layout."""
-
-    sources: list[IntArray]
-    segments: list[tuple[int, int, int, int, int, int]] = field(default_factory=list)
-    spans: list[list[int]] = field(default_factory=list)
-    source_length: int = 0
-    row: int = 0
-    length: int = 0
-    text_from: int = 0
-
-    def copy(self, first: int, count: int) -> None:
-        if count > 0:
-            self.segments.append((self.row, self.length, self.length + count, first, 0, 0))
-            self.length += count
-
-    def add_source(self, ids: IntArray) -> int:
-        self.sources.append(ids)
-        self.source_length += len(ids)
-        return self.source_length - len(ids)
-
-    def run(self, token: int, count: int, kind: int) -> None:
-        stop = self.length + count
-        self.segments.append((self.row, self.length, stop, kernel.NO_SOURCE, token, kind))
-        self.length = stop
-
-    def close_text(self, stop: int) -> None:
-        """Text from where the last item ended up to ``stop``."""
-        if stop > self.text_from:
-            count = stop - self.text_from
-            self.spans.append(
-                [self.row, layout_kernel.TEXT, -1, 0, self.text_from, stop, count, 0, 0, 0, 0]
-            )
-
-    def span(self, kind: Kind, item: int, frame: int, start: int, grid: tuple[int, int, int]) -> None:
-        self.close_text(start)
-        self.text_from = self.length
-        line = [self.row, _LAYOUT_KINDS[kind], item, frame, start, self.length]
-        self.spans.append([*line, self.length - start, *grid, 0])
-
-
 def _expand_ids(
     row: Family,
     rows: list[IntArray],
     found: dict[Kind, list[Item]],
-    carrier: _Ids,
+    carrier: Ids,
     padding_side: str,
 ) -> Expansion:
-    draft = _Draft(list(rows), source_length=sum(len(line) for line in rows))
+    draft = Draft(list(rows), source_length=sum(len(line) for line in rows))
     counts: dict[Kind, int] = {"image": 0, "video": 0}
-    lengths, offset = [], 0
+    offset = 0
     for number, line in enumerate(rows):
-        draft.row, draft.length, draft.text_from = number, 0, 0
+        draft.begin()
         last = 0
         for start, stop, kind, item in _placed(carrier, line, counts, found, number):
             draft.copy(offset + last, start - last)
-            _write_item(row, carrier, draft, kind, item, found[kind][item])
+            write_item(row, carrier, draft, kind, item, found[kind][item])
             last = stop
         draft.copy(offset + last, len(line) - last)
-        draft.close_text(draft.length)
+        draft.end()
         offset += len(line)
-        lengths.append(draft.length)
     _check_all_used(counts, found)
-    longest = max(lengths, default=0)
-    segments = np.array(draft.segments, np.int64).reshape(-1, kernel.COLUMNS)
-    table = np.array(draft.spans, np.int64).reshape(-1, layout_kernel.COLUMNS)
-    if padding_side == "left":
-        shift = longest - np.array(lengths, np.int64)
-        segments[:, [kernel.START, kernel.STOP]] += shift[segments[:, kernel.ROW], None]
-        table[:, [layout_kernel.START, layout_kernel.STOP]] += shift[
-            table[:, layout_kernel.ROW], None
-        ]
-    elif padding_side != "right":
-        raise ValueError(f"padding_side: {padding_side!r}, expected 'right' or 'left'")
-    shape = (len(rows), longest)
-    ragged = min(lengths, default=0) < longest
-    pad = carrier.token_ids.pad or 0
-    ids = np.full(shape, pad, np.int64) if ragged else np.empty(shape, np.int64)
-    make = np.zeros if ragged else np.empty
-    types, mask = make(shape, np.int64), make(shape, np.int64)
-    source = np.concatenate(draft.sources) if draft.sources else np.empty(0, np.int64)
-    kernel.write(segments, source, ids, types, mask)
+    ids, mask, types, layout = draft.finish(carrier.token_ids.pad or 0, padding_side)
     return Expansion(
         row.name,
         tuple(found["image"]),
@@ -547,44 +368,13 @@ def _expand_ids(
         input_ids=ids,
         attention_mask=mask,
         mm_token_type_ids=types,
-        layout=Layout(table, shape),
+        layout=layout,
         boundary=row.media.boundary,
     )
 
 
-def _write_item(
-    row: Family, carrier: _Ids, draft: _Draft, kind: Kind, number: int, item: Item
-) -> None:
-    """The segments of an item, and a span for it, or for each of its frames."""
-    rule = row.media.image_resize if kind == "image" else row.media.video_resize
-    merge = rule.merge_size  # type: ignore[union-attr]  # an item has a rule
-    t, h, w = item.grid
-    grid = (t, h // merge, w // merge)
-    if row.media.image_form == "rows":
-        grid = (t, grid[1], grid[2] + 1)  # with the token that ends each row
-    elif grid[0] * grid[1] * grid[2] != item.tokens:
-        grid = (1, 1, item.tokens)  # tiles: their tokens form no grid
-    by_frame = kind == "video" and row.media.video_form != "run"
-    parts = pieces(row, item)
-    inside = [at for at, piece in enumerate(parts) if piece.of_item]
-    begun = 0
-    for at, piece in enumerate(parts):
-        if at == inside[0] or (by_frame and piece.of_item):
-            begun = draft.length
-        if not piece.name:
-            ids = carrier.render(piece)
-            draft.copy(draft.add_source(ids), len(ids))
-            continue
-        type_ = _TYPES[kind] if piece.of_item else 0
-        draft.run(carrier.id(piece.name), piece.count, type_)
-        if by_frame and piece.of_item:
-            draft.span(kind, number, piece.frame, begun, (1, grid[1], grid[2]))
-        elif at == inside[-1] and not by_frame:
-            draft.span(kind, number, 0, begun, grid)
-
-
 def _collapsed(
-    carrier: _Text | _Ids, line: Any, queues: dict[Kind, Iterator[tuple[int, Item]]], number: int
+    carrier: Any, line: Any, queues: dict[Kind, Iterator[tuple[int, Item]]], number: int
 ) -> Iterator[Any]:
     """The parts of a row with each item as one placeholder."""
     markers = carrier.row.media_kinds == "by_video_markers"

@@ -75,9 +75,7 @@ def sizes(side: int, step: int, drawn: int) -> Iterator[Size]:
         yield height, width
 
 
-def compare(
-    engine: SizeFunction, rule: Resize, frames: int | None, found: Iterator[Size]
-) -> int:
+def compare(engine: SizeFunction, rule: Resize, frames: int | None, found: Iterator[Size]) -> int:
     answered = 0
     for height, width in found:
         try:

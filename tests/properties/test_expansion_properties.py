@@ -71,7 +71,7 @@ def test_expansion(family: str) -> None:
         sizes = {name: arguments[name] for name in ("images", "videos") if name in arguments}
         counts = tokens.count(family, **sizes)
         assert counts.total == int((types > 0).sum())
-        of_kind = {kind: 0 for kind in ("image", "video", "text")}
+        of_kind = dict.fromkeys(("image", "video", "text"), 0)
         for span in spans:
             of_kind[span.kind] += span.tokens
         assert of_kind["image"] == sum(counts.images)
@@ -94,7 +94,10 @@ def test_expansion(family: str) -> None:
             assert_same(scanned.table, left.layout.table)
         if not case.arrays.get("video_sizes", np.empty(0)).size and ids.size:
             found = tokens.diagnose(
-                ids, family=family, images=sizes.get("images"), attention_mask=mask,
+                ids,
+                family=family,
+                images=sizes.get("images"),
+                attention_mask=mask,
                 token_ids=words.token_ids,
             )
             assert found.fits
@@ -126,8 +129,12 @@ def defined(case: Case, words: vocabulary.Vocabulary) -> list[list[int]]:
         videos = [items["video"].pop(0) for _ in range(used[1])]
         found = definition.expand(case.family, line, images, videos)
         numbers = words.token_ids.as_dict()
-        lines.append([word if isinstance(word, int) else numbers[word] if word in numbers else
-                      ord(word) for word in found])
+        lines.append(
+            [
+                word if isinstance(word, int) else numbers[word] if word in numbers else ord(word)
+                for word in found
+            ]
+        )
     assert row.media.texts
     return lines
 
