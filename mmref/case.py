@@ -176,7 +176,7 @@ class Case:
         if form.subject == "positions":
             case_form.check_positions(form.arrays, form.scalars)
         if form.subject == "tokens":
-            case_form.check_tokens(form.scalars)
+            case_form.check_tokens(form.arrays, form.scalars)
         token_ids = form.token_ids
         for name in token_ids or ():
             if name not in _TOKEN_NAMES:

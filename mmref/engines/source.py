@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import importlib.util
 import math
-import types
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ import numpy as np
 
 from mmref.errors import EngineFault
 
-__all__ = ["class_of", "load", "stub"]
+__all__ = ["class_of", "load"]
 
 
 class _Quiet:
@@ -119,8 +118,3 @@ def _find(tree: ast.Module, name: str, module: str) -> Any:
             raise EngineFault("source-missing", where=module, got=f"no {name}")
         body = node.body
     return node
-
-
-def stub(**values: Any) -> types.SimpleNamespace:
-    """Any object with the values that a method reads from ``self``."""
-    return types.SimpleNamespace(**values)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import types
 from collections.abc import Callable
 from functools import partial
+from types import SimpleNamespace as stub  # any object with the values that a method reads
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,6 @@ import numpy.typing as npt
 from mmref import families
 from mmref.case import Case
 from mmref.engines import source
-from mmref.engines.source import stub
 from mmref.errors import EngineFault
 from mmref.families import Family, Resize
 from mmref.probes import vocabulary
@@ -86,7 +86,7 @@ class TokenProcessor:
         self._bind(ProcessorMixin)
         if media.image_form == "paragraph":
             fill = texts["image"] * media.image_resize.max_tokens  # type: ignore[union-attr]
-            # made in the constructor, which wants a tokenizer; its text is checked by a test
+            # written as the constructor does, which cannot run without a tokenizer
             self.self.full_image_sequence = (
                 f"\n\n{texts['vision_start']}{fill}{texts['vision_end']}\n\n"
             )

@@ -10,20 +10,6 @@ from dataclasses import replace
 
 from mmref.families.media import Media, Resize
 
-__all__ = [
-    "GEMMA3",
-    "GEMMA4",
-    "GLM4V",
-    "GLM46V",
-    "MISTRAL3",
-    "PADDLE",
-    "PHI4",
-    "PIXTRAL",
-    "QWEN2",
-    "QWEN2_5",
-    "QWEN3",
-]
-
 _QWEN_TEXTS = (
     ("image", "<|image_pad|>"),
     ("video", "<|video_pad|>"),

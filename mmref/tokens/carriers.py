@@ -13,8 +13,6 @@ from mmref.errors import RefusedMedia
 from mmref.families import Family, TokenIds
 from mmref.tokens.pieces import Kind, Piece
 
-__all__ = ["Encode", "Ids", "Text"]
-
 IntArray = npt.NDArray[np.int64]
 Encode = Callable[[str], Sequence[int]]
 
@@ -47,9 +45,11 @@ class Text:
             yield match.start(), match.end(), kind
 
     def render(self, piece: Piece) -> str:
+        """A piece as text."""
         return piece.text if not piece.name else self.row.media.text(piece.name) * piece.count
 
     def placeholder(self, kind: Kind) -> str:
+        """What stands for an item before expansion."""
         return next(text for text, found in self.placeholders.items() if found == kind)
 
     @staticmethod
@@ -75,6 +75,7 @@ class Ids:
                 self.fills[token_ids.video] = "video"
 
     def id(self, name: str) -> int:
+        """A token id that must be known."""
         value: int | None = getattr(self.token_ids, name)
         if value is None:
             raise RefusedMedia(
@@ -94,6 +95,7 @@ class Ids:
             yield index, index + 1, names.get(token, token == self.start)
 
     def render(self, piece: Piece) -> IntArray:
+        """A piece as ids."""
         if piece.name:
             return np.full(piece.count, self.id(piece.name), np.int64)
         if self.encode is None:
@@ -115,6 +117,7 @@ class Ids:
         return ids
 
     def placeholder(self, kind: Kind) -> IntArray:
+        """What stands for an item before expansion."""
         return np.array([self.id("video" if kind == "video" else _image_name(self.row))])
 
     @staticmethod

@@ -14,8 +14,6 @@ from mmref.layout import Layout
 from mmref.tokens.carriers import Ids
 from mmref.tokens.pieces import Item, Kind, pieces
 
-__all__ = ["Draft", "write_item"]
-
 IntArray = npt.NDArray[np.int64]
 _TYPES = {"image": 1, "video": 2}
 _LAYOUT_KINDS = {"image": layout_kernel.IMAGE, "video": layout_kernel.VIDEO}
@@ -44,16 +42,19 @@ class Draft:
         self.lengths.append(self.length)
 
     def copy(self, first: int, count: int) -> None:
+        """Tokens of the sources, laid end to end, from ``first`` on."""
         if count > 0:
             self.segments.append((self.row, self.length, self.length + count, first, 0, 0))
             self.length += count
 
     def add_source(self, ids: IntArray) -> int:
+        """Further ids to copy from; returns where they begin."""
         self.sources.append(ids)
         self.source_length += len(ids)
         return self.source_length - len(ids)
 
     def run(self, token: int, count: int, kind: int) -> None:
+        """One token several times, of a token type."""
         stop = self.length + count
         self.segments.append((self.row, self.length, stop, kernel.NO_SOURCE, token, kind))
         self.length = stop
@@ -69,6 +70,7 @@ class Draft:
     def span(
         self, kind: Kind, item: int, frame: int, start: int, grid: tuple[int, int, int]
     ) -> None:
+        """An item, or a frame of one, from ``start`` to here."""
         self.close_text(start)
         self.text_from = self.length
         line = [self.row, _LAYOUT_KINDS[kind], item, frame, start, self.length]
