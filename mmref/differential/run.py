@@ -381,7 +381,7 @@ def _known(
     """The release's differences, those seen and those whose smallest case shows them no more."""
     names = {subject.name for subject in subjects}
     for difference in entry.release.differences:
-        if difference.subject not in names:
+        if difference.subject not in names or difference.subject not in entry.engine.subjects:
             continue
         if families.get(difference.case.family).name not in wanted:
             seen = tally.known.get((entry.engine.name, difference.id))
