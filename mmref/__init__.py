@@ -11,7 +11,16 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__", "errors", "families", "fusion", "layout", "mrope"]
+__all__ = [
+    "__version__",
+    "errors",
+    "families",
+    "fusion",
+    "layout",
+    "mrope",
+    "tokens",
+    "vision",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -23,7 +23,7 @@ from mmref.families.row import TokenIds
 
 __all__ = ["SUBJECTS", "Array", "Case", "Outcome", "Scalar"]
 
-SUBJECTS = ("positions",)
+SUBJECTS = ("positions", "tokens")
 """What a case can be about."""
 
 Array = npt.NDArray[Any]
@@ -46,11 +46,13 @@ class Case:
         For the subject ``positions``: ``input_ids``, and where given
         ``attention_mask``, ``image_grid_thw``, ``video_grid_thw``,
         ``second_per_grid_ts`` (float64 stands for a Python list of numbers,
-        float32 for an array or tensor).
+        float32 for an array or tensor). For ``tokens``: ``image_sizes`` (images, 2),
+        ``video_sizes`` (videos, 3).
     scalars : mapping of str to int, float, str or list of str
         ``spatial_merge_size``, ``tokens_per_second``, ``decode_steps`` (tokens
         generated after the prompt), ``num_beams``, ``unset`` (names of token
-        ids that a model's configuration leaves out).
+        ids that a model's configuration leaves out). For ``tokens``: ``texts``, the
+        prompts, and ``video_fps``.
     token_ids : mapping of str to int, optional
         Fields of `mmref.families.TokenIds`; default: the family's.
     subject : str
@@ -78,6 +80,20 @@ class Case:
     def decode_steps(self) -> int:
         """Tokens generated after the prompt."""
         return int(self.scalars.get("decode_steps", 0))  # type: ignore[arg-type]
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The prompts of a case of tokens."""
+        texts = self.scalars.get("texts", ())
+        return tuple(texts) if isinstance(texts, list) else (str(texts),)
+
+    @property
+    def size(self) -> int:
+        """How large the case is, to find the smallest: tokens, or characters and pixels."""
+        if "input_ids" in self.arrays:
+            return int(self.arrays["input_ids"].size)
+        pixels = sum(int(array.sum()) for array in self.arrays.values())
+        return sum(map(len, self.texts)) + pixels
 
     @property
     def key(self) -> str:
@@ -159,6 +175,8 @@ class Case:
             raise BadCase("bad-case", where="case, subject", got=form.subject, expected=expected)
         if form.subject == "positions":
             case_form.check_positions(form.arrays, form.scalars)
+        if form.subject == "tokens":
+            case_form.check_tokens(form.arrays, form.scalars)
         token_ids = form.token_ids
         for name in token_ids or ():
             if name not in _TOKEN_NAMES:

@@ -1,4 +1,4 @@
-"""The JSON form of a case of positions, checked field by field before anything runs."""
+"""The JSON form of a case, checked field by field before anything runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from mmref.errors import BadCase
 from mmref.families.row import TokenIds
 
-__all__ = ["check_positions", "decode"]
+__all__ = ["check_positions", "check_tokens", "decode"]
 
 POSITION_ARRAYS = (
     "input_ids",
@@ -27,6 +27,8 @@ _INTEGERS = {
     "num_beams": (1, MOST_BEAMS),
 }
 _SCALARS = (*_INTEGERS, "tokens_per_second", "unset")
+_TOKEN_ARRAYS = {"image_sizes": 2, "video_sizes": 3}
+_TOKEN_SCALARS = ("texts", "video_fps")
 _TOKEN_NAMES = tuple(TokenIds.__dataclass_fields__)
 
 
@@ -56,6 +58,46 @@ def decode(text: bytes | str, where: str) -> Any:
         raise BadCase("bad-json", where=where, got=str(error)) from error
     except RecursionError:
         raise BadCase("bad-json", where=where, got="nested too deeply") from None
+
+
+def check_tokens(arrays: Mapping[str, Any], scalars: Mapping[str, Any]) -> None:
+    """Check a case of tokens: its prompts, the shapes of its sizes, its frame rate.
+
+    Parameters
+    ----------
+    arrays : mapping of str to object
+        By name.
+    scalars : mapping of str to object
+        By name.
+
+    Raises
+    ------
+    BadCase
+        If a name is not known or a value cannot be one.
+    """
+    _known("arrays", arrays, tuple(_TOKEN_ARRAYS))
+    _known("scalars", scalars, _TOKEN_SCALARS)
+    if not isinstance(scalars.get("texts"), list) or not scalars["texts"]:
+        got = repr(scalars.get("texts"))
+        expected = "a list of at least one prompt"
+        raise BadCase("bad-case", where="case, scalars.texts", got=got, expected=expected)
+    rate = scalars.get("video_fps", 1.0)
+    if isinstance(rate, str | list) or not 0 < rate < float("inf"):
+        expected = "a positive number"
+        raise BadCase(
+            "bad-case", where="case, scalars.video_fps", got=repr(rate), expected=expected
+        )
+    for name, value in arrays.items():
+        columns = _TOKEN_ARRAYS[name]
+        rows = value if isinstance(value, list) else [None]
+        if not all(
+            isinstance(row, list) and len(row) == columns and all(type(n) is int for n in row)
+            for row in rows
+        ):
+            expected = f"rows of {columns} integers"
+            raise BadCase(
+                "bad-case", where=f"case, arrays.{name}", got=repr(value)[:80], expected=expected
+            )
 
 
 def check_positions(arrays: Mapping[str, Any], scalars: Mapping[str, Any]) -> None:

@@ -5,6 +5,8 @@ step                   error
 =====================  =====================================================
 a foreign array        `RefusedPrompt` (codes ``input-ids-*``, ``mask-*``, ...)
 scan and place         `RefusedPrompt` (codes of `mmref.layout.REFUSALS`)
+a media size           `RefusedMedia` (codes of `mmref.vision.REFUSALS`)
+tokens of a prompt     `RefusedMedia` (codes of `mmref.tokens.REFUSALS`)
 a name                 `UnknownName` (family, rules, engine, difference)
 rules of a release     `EngineRefusal`: the release refuses what the
                        reference accepts; names the difference
@@ -28,6 +30,7 @@ __all__ = [
     "EngineRefusal",
     "MissingExtra",
     "MmrefError",
+    "RefusedMedia",
     "RefusedPrompt",
     "UnknownName",
 ]
@@ -71,6 +74,10 @@ class MmrefError(Exception):
 
 class RefusedPrompt(MmrefError, ValueError):
     """The reference gives this prompt no answer."""
+
+
+class RefusedMedia(MmrefError, ValueError):
+    """The reference gives a media size, or a prompt that is to be expanded, no answer."""
 
 
 class EngineRefusal(MmrefError, ValueError):

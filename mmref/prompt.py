@@ -170,6 +170,14 @@ def read_prompt(
         If the family is not known.
     """
     row = families.get(family)
+    if row.positions != "3d":
+        raise RefusedPrompt(
+            "family-without-3d-positions",
+            where="family",
+            got=f"{row.name}, whose tokens are numbered like text",
+            expected=f"one of {', '.join(families.names())}",
+            hint="the position of a token is the number of unmasked tokens before it",
+        )
     ids = integer_matrix(input_ids, "input_ids")
     if attention_mask is None:
         mask, masked = _NO_MASK, False

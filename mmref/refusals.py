@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "REFUSALS", "refusal"]
 
 REFUSALS: dict[str, str] = {
+    "family-without-3d-positions": "a family whose tokens are numbered like text",
     "array-device": "a tensor that is not in host memory",
     "array-ragged": "rows of unequal length",
     "array-type": "strings or objects where numbers are needed",

@@ -77,14 +77,14 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
 
 @pytest.mark.parametrize("engine", [Ideal], indirect=True)
 def test_an_ideal_engine_is_equal_everywhere(engine: Ideal) -> None:
-    report = run(engine=["transformers"], cases=300)
+    report = run(subject=["positions"], engine=["transformers"], cases=300)
     assert report.total("compared") == report.total("equal") > 300
     assert report.findings == []
 
 
 @pytest.mark.parametrize("engine", [Swapped], indirect=True)
 def test_a_fault_is_new_and_shrunk(engine: Ideal) -> None:
-    report = run(engine=["transformers"], cases=150)
+    report = run(subject=["positions"], engine=["transformers"], cases=150)
     assert report.total("new") > 10
     finding = next(entry for entry in report.findings if entry.kind == "new")
     # the smallest prompt on which h and w differ: one image of two tokens
@@ -97,7 +97,7 @@ def test_a_fault_is_new_and_shrunk(engine: Ideal) -> None:
 
 @pytest.mark.parametrize("engine", [Crashing], indirect=True)
 def test_a_crash_is_counted_and_new(engine: Ideal) -> None:
-    report = run(engine=["transformers"], cases=100)
+    report = run(subject=["positions"], engine=["transformers"], cases=100)
     assert report.total("crashed") > 10
     assert report.total("new") >= report.total("crashed")
     crash = next(entry for entry in report.findings if entry.actual.status == "crash")
@@ -106,14 +106,14 @@ def test_a_crash_is_counted_and_new(engine: Ideal) -> None:
 
 @pytest.mark.parametrize("engine", [Newer], indirect=True)
 def test_a_version_without_an_entry_is_said(engine: Ideal) -> None:
-    report = run(engine=["transformers"], cases=0)
+    report = run(subject=["positions"], engine=["transformers"], cases=0)
     assert not report.engines[0].described
     assert report.to_builtins()["engines"][0]["compared_as"] == "transformers-5.24"
 
 
 @pytest.mark.parametrize("engine", [Shy], indirect=True)
 def test_what_is_skipped_is_counted(engine: Ideal) -> None:
-    report = run(engine=["transformers"], cases=20)
+    report = run(subject=["positions"], engine=["transformers"], cases=20)
     assert report.total("compared") == 0
     assert report.total("skipped") > 20
     assert set(report.engines[0].skipped) == {"shy"}
@@ -127,7 +127,7 @@ def test_a_mended_engine_makes_its_difference_vanish(monkeypatch: pytest.MonkeyP
         "nearest_release",
         lambda name, version: differences.Release(name, "5.24", (entry,)),
     )
-    report = run(engine=["transformers"], cases=0)
+    report = run(subject=["positions"], engine=["transformers"], cases=0)
     assert report.total("vanished") == 1
     assert report.total("new") >= 1
 

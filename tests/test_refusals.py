@@ -36,6 +36,7 @@ class GpuTensor:
 
 
 REFUSALS: list[tuple[str, str, dict[str, Any]]] = [
+    ("text positions", "family-without-3d-positions", {"input_ids": [5], "family": "gemma3"}),
     ("ragged ids", "array-ragged", {"input_ids": [[5, 6], [7]]}),
     ("float ids", "input-ids-dtype", {"input_ids": [[5.0, 6.0]]}),
     ("boolean ids", "input-ids-dtype", {"input_ids": [[True]]}),

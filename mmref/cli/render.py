@@ -145,10 +145,12 @@ def _reproduce(finding: Finding) -> str:
 def _prompt(case: Case) -> str:
     """One line: family, tokens with runs folded, and whatever else is set."""
     arrays = case.arrays
-    ids = arrays["input_ids"]
-    parts = [case.family, "ids", _rows(ids) if ids.size and ids.ndim == 2 else str(ids.shape)]
+    parts = [case.family]
+    if "input_ids" in arrays:
+        ids = arrays["input_ids"]
+        parts += ["ids", _rows(ids) if ids.size and ids.ndim == 2 else str(ids.shape)]
     for name, value in arrays.items():
-        if name.endswith("_grid_thw") and value.ndim == 2:
+        if name.endswith(("_grid_thw", "_sizes")) and value.ndim == 2:
             grids = ["x".join(_number(side) for side in grid) for grid in value.tolist()]
             parts += [name, _rows(np.array([grids]))]
         elif name != "input_ids":
@@ -162,7 +164,7 @@ def _outcome(outcome: Outcome, finding: Finding) -> list[str]:
         return [f"{outcome.status}: {outcome.error}: {outcome.message}".rstrip(": ")]
     names = [name for name in finding.where if name in outcome.arrays]
     lines = []
-    for name in names or ["position_ids"]:
+    for name in names or list(outcome.arrays)[:1]:
         array = outcome.arrays[name]
         if array.ndim == 3 and (array == array[:1]).all():
             lines.append(f"{name} t=h=w {_rows(array[0])}")

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mmref.differences import genai, transformers
+from mmref.differences import genai, tokens, transformers
 from mmref.differences.base import Difference, version_key
-from mmref.differences.rules import REFERENCE, PositionRules
+from mmref.differences.rules import REFERENCE, PositionRules, TokenRules
 from mmref.errors import UnknownName
 from mmref.families.row import Family
 
@@ -22,6 +22,7 @@ __all__ = [
     "Difference",
     "PositionRules",
     "Release",
+    "TokenRules",
     "get",
     "nearest_release",
     "release",
@@ -35,7 +36,7 @@ RELEASES: dict[str, tuple[str, ...]] = {
 }
 """The releases whose behaviour is described, oldest first."""
 
-ALL: tuple[Difference, ...] = transformers.DIFFERENCES + genai.DIFFERENCES
+ALL: tuple[Difference, ...] = transformers.DIFFERENCES + genai.DIFFERENCES + tokens.DIFFERENCES
 """Every named difference."""
 
 _BY_ID = {difference.id: difference for difference in ALL}

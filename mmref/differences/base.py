@@ -10,7 +10,7 @@ import numpy as np
 
 from mmref.case import Array, Case, Scalar
 
-__all__ = ["Difference", "Refuses", "small_case", "version_key"]
+__all__ = ["Difference", "Refuses", "small_case", "token_case", "version_key"]
 
 # (prompt, spans, scalars) -> whether the engine refuses; prompt is a mmref.layout.Prompt
 Refuses = Callable[[Any, Any, Mapping[str, Scalar]], bool]
@@ -42,7 +42,8 @@ class Difference:
     case : Case
         The smallest prompt that shows it.
     sets : mapping of str to str
-        Fields of `PositionRules` and their values: the engine answers differently.
+        Fields of the subject's rules (`PositionRules`, `TokenRules`) and their values: the
+        engine answers differently.
     refuses : callable or None
         Says of a prompt that the reference accepts whether the engine refuses it.
     on_refused : frozenset of str
@@ -142,6 +143,40 @@ def small_case(
     if seconds is not None:
         arrays["second_per_grid_ts"] = seconds
     return Case(family, arrays, scalars, {**_SMALL_IDS, **(token_ids or {})})
+
+
+def token_case(
+    text: str,
+    family: str = "qwen2_5_vl",
+    *,
+    images: list[list[int]] | None = None,
+    videos: list[list[int]] | None = None,
+    **scalars: Scalar,
+) -> Case:
+    """A case of tokens as one writes it by hand.
+
+    Parameters
+    ----------
+    text : str
+        The prompt, with the family's own placeholders.
+    family : str
+        A family name.
+    images, videos : list of list of int, optional
+        Sizes: (height, width), (frames, height, width).
+    **scalars : int, float, str or list of str
+        Scalars of the case.
+
+    Returns
+    -------
+    Case
+        The case.
+    """
+    arrays: dict[str, Array] = {}
+    if images is not None:
+        arrays["image_sizes"] = np.array(images, np.int64)
+    if videos is not None:
+        arrays["video_sizes"] = np.array(videos, np.int64)
+    return Case(family, arrays, {"texts": [text], **scalars}, subject="tokens")
 
 
 _SMALL_IDS = {"image": 10, "video": 11, "vision_start": 12, "vision_end": 13, "pad": 0, "eos": 2}

@@ -1,4 +1,4 @@
-"""The rules of the positions subject: what a difference may change.
+"""The rules of each subject: what a difference may change.
 
 A field exists only because some release differs in it. The first value of
 each is the reference.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["REFERENCE", "PositionRules"]
+__all__ = ["REFERENCE", "PositionRules", "TokenRules"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +66,26 @@ class PositionRules:
 
 
 REFERENCE = PositionRules()
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRules:
+    """How media become tokens.
+
+    Parameters
+    ----------
+    replaces : {"placeholder", "block"}
+        What an item replaces: its placeholder, or everything from the token that starts an
+        image to the next one that ends one.
+    rounding : {"even", "away"}
+        Where half a factor goes when a side is rounded.
+    small_sides : {"nothing", "factor"}
+        What a side below half a factor is when the area is compared with the limits.
+    enlarged : {"exact", "whole_pixels"}
+        What an enlarged side is before it is rounded up to a factor.
+    """
+
+    replaces: Literal["placeholder", "block"] = "placeholder"
+    rounding: Literal["even", "away"] = "even"
+    small_sides: Literal["nothing", "factor"] = "nothing"
+    enlarged: Literal["exact", "whole_pixels"] = "exact"

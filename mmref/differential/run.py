@@ -180,7 +180,7 @@ def run(
         If an engine that was asked for, or Hypothesis, is not installed.
     """
     started = time.monotonic()
-    wanted = {families.get(name).name for name in family} or set(families.names())
+    wanted = {families.get(name).name for name in family} or set(families.names("all"))
     subjects = [subject_table.get(name) for name in subject or SUBJECTS]
     opened, missing = _open(engine)
     tally = _Tally(opened)
@@ -255,7 +255,7 @@ class _Seen:
 
     def add(self, case: Case, verdict: Verdict) -> None:
         self.count += 1
-        if case.arrays["input_ids"].size < self.case.arrays["input_ids"].size:
+        if case.size < self.case.size:
             self.case, self.verdict = case, verdict
 
 
@@ -333,7 +333,10 @@ def _generate(
     for number, subject in enumerate(subjects):
         share = count // len(subjects) + (number < count % len(subjects))
         refused = share // _REFUSED_SHARE
-        accepted_cases, refused_cases = subject.strategies(names)
+        covered = [name for name in names if name in subject.families()]
+        if not covered:
+            continue
+        accepted_cases, refused_cases = subject.strategies(covered)
         yield from _draw(accepted_cases, share - refused, seed)
         yield from _draw(refused_cases, refused, seed)
 
@@ -378,7 +381,7 @@ def _known(
     """The release's differences, those seen and those whose smallest case shows them no more."""
     names = {subject.name for subject in subjects}
     for difference in entry.release.differences:
-        if difference.subject not in names:
+        if difference.subject not in names or difference.subject not in entry.engine.subjects:
             continue
         if families.get(difference.case.family).name not in wanted:
             seen = tally.known.get((entry.engine.name, difference.id))
@@ -414,7 +417,9 @@ def _shrink(
     """The smallest generated case with the same fault."""
     import hypothesis
 
-    accepted, refused = subject_table.get(seen.case.subject).strategies(names)
+    subject = subject_table.get(seen.case.subject)
+    covered = [name for name in names if name in subject.families()]
+    accepted, refused = subject.strategies(covered)
     strategy = accepted if key[2] == "answer" else refused
 
     def shows(case: Case) -> bool:
@@ -434,7 +439,7 @@ def _shrink(
         )
     except hypothesis.errors.NoSuchExample:
         return seen
-    if case.arrays["input_ids"].size > seen.case.arrays["input_ids"].size:
+    if case.size > seen.case.size:
         return seen
     return _Seen(case, judge(case, entry.engine.run(case), entry.release), seen.count)
 

@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mmref import families as family_table
 from mmref.case import SUBJECTS, Case, Outcome
 from mmref.differences import Release
-from mmref.differential import positions
+from mmref.differential import positions, tokens
 from mmref.errors import UnknownName
 
 __all__ = ["Subject", "get", "predict", "reference"]
@@ -28,6 +29,18 @@ def _position_corners() -> dict[str, Case]:
     from mmref.testing.corners import corners
 
     return corners()
+
+
+def _token_cases(families: Sequence[str]) -> tuple[Any, Any]:
+    from mmref.testing.strategies import tokens as strategies
+
+    return strategies.accepted(families), strategies.refused(families)
+
+
+def _token_corners() -> dict[str, Case]:
+    from mmref.testing.corners import token_corners
+
+    return token_corners()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +59,8 @@ class Subject:
         (family names) -> the strategies of accepted and of refused cases.
     corners : callable
         () -> curated cases by name.
+    families : callable
+        () -> names of the families that it covers.
     """
 
     name: str
@@ -53,6 +68,7 @@ class Subject:
     predict: Callable[[Case, Release], Outcome]
     strategies: Callable[[Sequence[str]], tuple[Any, Any]]
     corners: Callable[[], dict[str, Case]]
+    families: Callable[[], tuple[str, ...]]
 
 
 _SUBJECTS = {
@@ -62,6 +78,15 @@ _SUBJECTS = {
         positions.predict,
         _position_cases,
         _position_corners,
+        lambda: family_table.names("positions"),
+    ),
+    "tokens": Subject(
+        "tokens",
+        tokens.reference,
+        tokens.predict,
+        _token_cases,
+        _token_corners,
+        lambda: family_table.names("tokens"),
     ),
 }
 

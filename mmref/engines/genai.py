@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from mmref import families
 from mmref.case import Case, Outcome
+from mmref.engines.genai_tokens import TokenProcessors
 from mmref.errors import MissingExtra
 from mmref.probes import PackageConfig, write_package
 from mmref.probes.genai import CONTEXT_LENGTH, VOCABULARY
@@ -57,7 +58,7 @@ class GenAI:
 
     name = "onnxruntime-genai"
     provider = "cpu"
-    subjects: tuple[str, ...] = ("positions",)
+    subjects: tuple[str, ...] = ("positions", "tokens")
 
     def __init__(self, *, in_child: bool = False) -> None:
         try:
@@ -69,12 +70,15 @@ class GenAI:
         self.version = importlib.metadata.version("onnxruntime-genai")
         self._og = onnxruntime_genai
         self._in_child = in_child
+        self._processors = TokenProcessors(onnxruntime_genai)
         self._models: OrderedDict[PackageConfig, tuple[Any, Any]] = OrderedDict()
         with contextlib.suppress(AttributeError):
             onnxruntime_genai.set_log_options(enabled=False)
 
     def skip(self, case: Case) -> str | None:
         """Families without a model type, and prompts beyond the packages' context."""
+        if case.subject == "tokens":
+            return self._processors.skip(case)
         family = families.get(case.family)
         if family.genai_type is None:
             return "the engine has no model type with 3-D positions for the family"
@@ -86,7 +90,12 @@ class GenAI:
         return None
 
     def run(self, case: Case) -> Outcome:
-        """Positions and masks that the decoder received for the prompt and after it."""
+        """Positions and masks that the decoder received, or the tokens its processor makes."""
+        if case.subject == "tokens":
+            try:
+                return Outcome("answer", self._processors.answer(case))
+            except Exception as error:
+                return Outcome.refusal(error)
         config = self.package(case)
         if config.spatial_merge_size <= 0 and not self._in_child:
             return self._run_in_child(case)

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from mmref import families
 from mmref.case import Case, Outcome
+from mmref.engines import transformers_tokens
 from mmref.errors import MissingExtra
 from mmref.families import Family, TokenIds
 
@@ -38,7 +39,7 @@ class Transformers:
 
     name = "transformers"
     provider = "cpu"
-    subjects: tuple[str, ...] = ("positions",)
+    subjects: tuple[str, ...] = ("positions", "tokens")
 
     def __init__(self) -> None:
         try:
@@ -49,6 +50,7 @@ class Transformers:
         self.version: str = transformers.__version__
         self._torch = torch
         self._stubs: dict[str, Any] = {}
+        self._processors: dict[str, transformers_tokens.TokenProcessor] = {}
 
     def skip(self, case: Case) -> str | None:
         """Cases about an exported model's configuration are not about transformers."""
@@ -65,8 +67,10 @@ class Transformers:
         return None
 
     def run(self, case: Case) -> Outcome:
-        """Positions of the prompt and, by each of its decode rules, of what follows."""
+        """Positions of the prompt and of what follows, or the tokens its processor makes."""
         try:
+            if case.subject == "tokens":
+                return Outcome("answer", transformers_tokens.answer(case, self._processors))
             return Outcome("answer", self._answer(case))
         except Exception as error:
             # whatever a library raises on a prompt is its refusal; nothing else is known of it

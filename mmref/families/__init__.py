@@ -9,18 +9,26 @@ Every value comes from the family's configuration class in transformers 5.24
 
 from __future__ import annotations
 
+from typing import Literal
+
 from mmref.errors import UnknownName
+from mmref.families.media import Media, Resize
 from mmref.families.row import Family, TokenIds
 from mmref.families.rows import ALIASES, ROWS
 
-__all__ = ["Family", "TokenIds", "aliases", "get", "names"]
+__all__ = ["Family", "Media", "Resize", "TokenIds", "aliases", "get", "names"]
 
 _BY_NAME = {row.name: row for row in ROWS}
 _BY_NAME.update({alias: _BY_NAME[name] for alias, name in ALIASES.items()})
 
 
-def names() -> tuple[str, ...]:
-    """Names of all families, transformers' ``model_type`` names, without aliases.
+def names(subject: Literal["positions", "tokens", "all"] = "positions") -> tuple[str, ...]:
+    """Names of the families that a subject covers, transformers' ``model_type`` names.
+
+    Parameters
+    ----------
+    subject : {"positions", "tokens", "all"}
+        Families with 3-D positions; with placeholders; or all. Aliases are left out.
 
     Returns
     -------
@@ -31,7 +39,13 @@ def names() -> tuple[str, ...]:
     --------
     >>> "qwen2_5_vl" in names()
     True
+    >>> "gemma3" in names(), "gemma3" in names("tokens")
+    (False, True)
     """
+    if subject == "positions":
+        return tuple(row.name for row in ROWS if row.positions == "3d")
+    if subject == "tokens":
+        return tuple(row.name for row in ROWS if row.media.image_form != "none")
     return tuple(row.name for row in ROWS)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Literal
 
 from mmref.errors import RefusedPrompt
+from mmref.families.media import Media
 
 __all__ = ["Family", "TokenIds"]
 
@@ -25,6 +26,8 @@ class TokenIds:
     video_start, video_end : int or None
         Markers around a whole video, for families whose video frames use the
         image placeholder (the GLM-4V line).
+    row_break : int or None
+        End of a row of an image, for families that mark it (Pixtral).
     pad, eos : int or None
         Padding and end-of-sequence ids. The reference goes by the mask; some
         engines recognise padding by id.
@@ -43,10 +46,11 @@ class TokenIds:
     video_end: int | None = None
     pad: int | None = None
     eos: int | None = None
+    row_break: int | None = None
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
+        for column in fields(self):
+            value = getattr(self, column.name)
             if value is None:
                 continue
             try:
@@ -56,11 +60,11 @@ class TokenIds:
             if number is None or isinstance(value, bool) or not -(2**63) < number < 2**63:
                 raise RefusedPrompt(
                     "token-ids-type",
-                    where=f"token_ids.{field.name}",
+                    where=f"token_ids.{column.name}",
                     got=repr(value),
                     expected="an integer that fits int64, or None",
                 )
-            object.__setattr__(self, field.name, number)
+            object.__setattr__(self, column.name, number)
 
     def as_dict(self) -> dict[str, int]:
         """The ids that are set, by name.
@@ -70,7 +74,7 @@ class TokenIds:
         dict of str to int
             Field name to id.
         """
-        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        values = ((column.name, getattr(self, column.name)) for column in fields(self))
         return {name: value for name, value in values if value is not None}
 
 
@@ -104,6 +108,11 @@ class Family:
         ONNX Runtime GenAI's ``model.type``, if it has one with 3-D positions.
     source : str
         Where the row was read.
+    media : Media
+        How its media are resized and expanded to placeholders.
+    positions : {"3d", "1d"}
+        Whether tokens have (t, h, w) positions or one number; the columns above that
+        are about 3-D positions mean nothing for ``"1d"``.
     """
 
     name: str
@@ -116,3 +125,5 @@ class Family:
     transformers_class: str
     genai_type: str | None
     source: str
+    media: Media = field(default_factory=Media)
+    positions: Literal["3d", "1d"] = "3d"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from mmref.families import expansions
+from mmref.families.media import Media
 from mmref.families.row import Family, TokenIds
 
 __all__ = ["ALIASES", "ROWS"]
@@ -31,7 +33,7 @@ def _glm(image: int, video: int, first_marker: int, video_start: int) -> TokenId
     )
 
 
-def _whole(name: str, token_ids: TokenIds, transformers_class: str) -> Family:
+def _whole(name: str, token_ids: TokenIds, transformers_class: str, media: Media) -> Family:
     """Groups M1: a video is one item, its time axis counts grid steps."""
     return Family(
         name=name,
@@ -44,6 +46,7 @@ def _whole(name: str, token_ids: TokenIds, transformers_class: str) -> Family:
         transformers_class=transformers_class,
         genai_type=None,
         source=f"transformers.models.{name}",
+        media=media,
     )
 
 
@@ -51,6 +54,7 @@ def _split(
     name: str,
     token_ids: TokenIds,
     transformers_class: str,
+    media: Media,
     genai_type: str | None = None,
     *,
     markers: bool = False,
@@ -67,12 +71,31 @@ def _split(
         transformers_class=transformers_class,
         genai_type=genai_type,
         source=f"transformers.models.{name}",
+        media=media,
+    )
+
+
+def _text_positions(name: str, token_ids: TokenIds, media: Media) -> Family:
+    """Families whose tokens are numbered like text: no 3-D positions, only placeholders."""
+    return Family(
+        name=name,
+        media_kinds="by_id",
+        video_frames="whole",
+        time="index",
+        spatial_merge_size=1,
+        tokens_per_second=None,
+        token_ids=token_ids,
+        transformers_class="",
+        genai_type=None,
+        source=f"transformers.models.{name}",
+        media=media,
+        positions="1d",
     )
 
 
 ROWS: tuple[Family, ...] = (
-    _whole("qwen2_vl", _QWEN, "Qwen2VLModel"),
-    _whole("paddleocr_vl", _PADDLE, "PaddleOCRVLModel"),
+    _whole("qwen2_vl", _QWEN, "Qwen2VLModel", expansions.QWEN2),
+    _whole("paddleocr_vl", _PADDLE, "PaddleOCRVLModel", expansions.PADDLE),
     Family(
         name="qwen2_5_vl",
         media_kinds="by_id",
@@ -84,17 +107,54 @@ ROWS: tuple[Family, ...] = (
         transformers_class="Qwen2_5_VLModel",
         genai_type="qwen2_5_vl",
         source="transformers.models.qwen2_5_vl",
+        media=expansions.QWEN2_5,
     ),
-    _split("qwen3_vl", _QWEN, "Qwen3VLModel", "qwen3_vl"),
-    _split("qwen3_vl_moe", _QWEN, "Qwen3VLMoeModel"),
-    _split("qwen3_5", _QWEN3_5, "Qwen3_5Model", "qwen3_5"),
-    _split("qwen3_5_moe", _QWEN3_5, "Qwen3_5MoeModel", "qwen3_5_moe"),
-    _split("glm4v", _glm(151343, 151344, 151339, 151341), "Glm4vModel", markers=True),
-    _split("glm4v_moe", _glm(151363, 151364, 151339, 151341), "Glm4vMoeModel", markers=True),
-    _split("glm46v", _glm(151343, 151344, 151339, 151361), "Glm46VModel", markers=True),
-    _split("glm_ocr", _glm(59280, 59281, 59256, 59258), "GlmOcrModel", markers=True),
+    _split("qwen3_vl", _QWEN, "Qwen3VLModel", expansions.QWEN3, "qwen3_vl"),
+    _split("qwen3_vl_moe", _QWEN, "Qwen3VLMoeModel", expansions.QWEN3),
+    _split("qwen3_5", _QWEN3_5, "Qwen3_5Model", expansions.QWEN3, "qwen3_5"),
+    _split("qwen3_5_moe", _QWEN3_5, "Qwen3_5MoeModel", expansions.QWEN3, "qwen3_5_moe"),
+    _split(
+        "glm4v", _glm(151343, 151344, 151339, 151341), "Glm4vModel", expansions.GLM4V, markers=True
+    ),
+    _split(
+        "glm4v_moe",
+        _glm(151363, 151364, 151339, 151341),
+        "Glm4vMoeModel",
+        expansions.GLM4V,
+        markers=True,
+    ),
+    _split(
+        "glm46v",
+        _glm(151343, 151344, 151339, 151361),
+        "Glm46VModel",
+        expansions.GLM46V,
+        markers=True,
+    ),
+    # glm_ocr's checkpoint names GLM-4.6V's processor
+    _split(
+        "glm_ocr", _glm(59280, 59281, 59256, 59258), "GlmOcrModel", expansions.GLM46V, markers=True
+    ),
+    _text_positions(
+        "gemma3",
+        TokenIds(image=262144, vision_start=255999, vision_end=256000, pad=0, eos=1),
+        expansions.GEMMA3,
+    ),
+    _text_positions(
+        "gemma4",
+        TokenIds(image=258880, video=258884, vision_start=255999, vision_end=258882, pad=0, eos=1),
+        expansions.GEMMA4,
+    ),
+    # ids of [IMG], [IMG_BREAK] and [IMG_END]: the released tokenizers
+    _text_positions(
+        "mistral3", TokenIds(image=10, row_break=12, vision_end=13), expansions.MISTRAL3
+    ),
+    _text_positions("pixtral", TokenIds(image=10, row_break=12, vision_end=13), expansions.PIXTRAL),
+    _text_positions("phi4_multimodal", TokenIds(image=200010, pad=199999), expansions.PHI4),
+    # encoder and decoder: audio goes through cross attention, the prompt holds no placeholder
+    _text_positions("whisper", TokenIds(pad=50256, eos=50256), Media()),
 )
 
 ALIASES: dict[str, str] = {
     "fara": "qwen2_5_vl",  # ONNX Runtime GenAI's model type of a Qwen2.5-VL derivative
+    "phi4mm": "phi4_multimodal",  # ONNX Runtime GenAI's model type
 }

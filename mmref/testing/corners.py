@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from mmref.case import Case
-from mmref.differences.base import small_case
+from mmref.differences.base import small_case, token_case
 
-__all__ = ["corners"]
+__all__ = ["corners", "token_corners"]
 
 _REAL_IDS = {"image": 151655, "video": 151656, "vision_start": 151652, "vision_end": 151653}
 
@@ -98,3 +98,54 @@ def corners() -> dict[str, Case]:
         ),
     }
     return found
+
+
+def token_corners() -> dict[str, Case]:
+    """Named corner cases of the tokens subject.
+
+    Returns
+    -------
+    dict of str to Case
+        Name to case.
+
+    Examples
+    --------
+    >>> token_corners()["no-media"].texts
+    ('a',)
+    """
+    start, image, video, end = (
+        f"<|{name}|>" for name in ("vision_start", "image_pad", "video_pad", "vision_end")
+    )
+    block = f"{start}{image}{end}"
+    square, wide = [56, 56], [56, 112]
+    return {
+        "no-media": token_case("a"),
+        "bytes": token_case("é\u4f60\U0001f600\n\t "),
+        "eight-images": token_case(f"{block}a" * 8, images=[square, wide] * 4),
+        "start-alone": token_case(f"{start}a"),
+        "video-placeholder-in-text": token_case(video),
+        "no-end": token_case(f"{start}{image}a", images=[square]),
+        "no-end-before-another": token_case(
+            f"{start}{image}bc{start}{image}{end}d", images=[square, wide]
+        ),
+        "two-in-one-block": token_case(f"{start}{image}{image}{end}", images=[square]),
+        "two-images-in-one-block": token_case(f"{start}{image}{image}{end}", images=[square, wide]),
+        "end-before-start": token_case(f"{end}{block}", images=[square]),
+        "halves": token_case(block * 3, images=[[14, 42], [70, 98], [126, 154]]),
+        "upper-limit": token_case(block, images=[[1000, 1100]]),
+        "thin": token_case(block, images=[[2, 400]]),
+        "alias": token_case(block, "fara", images=[square]),
+        "video-in-its-block": token_case(f"{start}{video}{end}", "qwen3_vl", videos=[[3, 56, 56]]),
+        "odd-frames": token_case(
+            f"a{video}b{image}", "qwen3_vl", images=[square], videos=[[5, 70, 90]], video_fps=29.97
+        ),
+        "video-then-image": token_case(
+            "<|begin_of_video|><|video|><|end_of_video|><|image|><|end_of_image|>",
+            "glm46v",
+            images=[[100, 60]],
+            videos=[[5, 60, 100]],
+        ),
+        "over-an-hour": token_case("<|video|>", "gemma4", videos=[[3, 90, 90]], video_fps=0.0005),
+        "many-tiles": token_case("<|image|>", "phi4_multimodal", images=[[3000, 500]]),
+        "longest-edge": token_case("[IMG][IMG]", "mistral3", images=[[1541, 3], [3000, 2999]]),
+    }

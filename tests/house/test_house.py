@@ -17,8 +17,8 @@ import pytest
 from numpydoc.docscrape import FunctionDoc
 
 import mmref
-from mmref import differences, families, layout
-from mmref.differences.rules import REFERENCE, PositionRules
+from mmref import differences, families, layout, tokens
+from mmref.differences.rules import REFERENCE, TokenRules
 
 ROOT = Path(__file__).parents[2]
 MODULES = sorted(
@@ -133,11 +133,14 @@ def test_kernels_do_not_allocate_raise_or_import_objects() -> None:
 
 
 def test_every_rule_field_exists_because_a_difference_needs_it() -> None:
-    set_by_some = {field for entry in differences.ALL for field in entry.sets}
-    assert set_by_some == set(PositionRules.__dataclass_fields__)
-    for entry in differences.ALL:
-        for field, value in entry.sets.items():
-            assert value != getattr(REFERENCE, field), f"{entry.id} changes nothing"
+    rules = {"positions": REFERENCE, "tokens": TokenRules()}
+    for subject, reference in rules.items():
+        entries = [entry for entry in differences.ALL if entry.subject == subject]
+        set_by_some = {field for entry in entries for field in entry.sets}
+        assert set_by_some == set(type(reference).__dataclass_fields__)
+        for entry in entries:
+            for field, value in entry.sets.items():
+                assert value != getattr(reference, field), f"{entry.id} changes nothing"
 
 
 def test_differences_are_well_formed() -> None:
@@ -147,7 +150,8 @@ def test_differences_are_well_formed() -> None:
         assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", entry.id)
         changes = [bool(entry.sets), entry.refuses is not None, bool(entry.on_refused)]
         assert sum(changes) == 1, f"{entry.id}: exactly one change"
-        assert entry.on_refused <= set(layout.REFUSALS), entry.id
+        codes = {"positions": layout.REFUSALS, "tokens": tokens.REFUSALS}
+        assert entry.on_refused <= set(codes[entry.subject]), entry.id
         assert entry.meaning.endswith(".")
         assert entry.consequence.endswith(".")
         assert entry.source
