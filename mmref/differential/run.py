@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from mmref import engines, families
 from mmref.case import SUBJECTS, Case, Outcome
-from mmref.differences import ALL, Release, nearest_release, version_key
+from mmref.differences import ALL, RELEASES, Release, nearest_release, version_key
 from mmref.differential import subjects as subject_table
 from mmref.differential.compare import Verdict, judge
 from mmref.differential.subjects import Subject
@@ -145,7 +145,7 @@ def run(
     *,
     subject: Sequence[str] = (),
     family: Sequence[str] = (),
-    engine: Sequence[str] = (),
+    engine: Sequence[str | Engine] = (),
     cases: int = 2500,
     seed: int = 0,
     progress: Progress | None = None,
@@ -158,8 +158,8 @@ def run(
         Subjects, names of `mmref.case.SUBJECTS`. Default: all.
     family : sequence of str
         Families to restrict to. Default: all.
-    engine : sequence of str
-        Engines, as for `mmref.engines.get`. Default: all that are installed.
+    engine : sequence of str or Engine
+        Engines, as for `mmref.engines.get`, or your own. Default: all that are installed.
     cases : int
         How many cases to generate, shared out over the subjects.
     seed : int
@@ -206,15 +206,15 @@ def run(
     return report
 
 
-def run_case(case: Case, *, engine: Sequence[str] = ()) -> Report:
+def run_case(case: Case, *, engine: Sequence[str | Engine] = ()) -> Report:
     """Compare engines with the reference on one case.
 
     Parameters
     ----------
     case : Case
         The case.
-    engine : sequence of str
-        Engines, as for `mmref.engines.get`. Default: all that are installed.
+    engine : sequence of str or Engine
+        Engines, as for `mmref.engines.get`, or your own. Default: all that are installed.
 
     Returns
     -------
@@ -304,10 +304,15 @@ def _fault(engine: str, case: Case, verdict: Verdict) -> tuple[str, ...]:
     )
 
 
-def _open(specifications: Sequence[str]) -> tuple[list[EngineReport], list[MissingExtra]]:
+def _open(
+    specifications: Sequence[str | Engine],
+) -> tuple[list[EngineReport], list[MissingExtra]]:
     opened: list[EngineReport] = []
     missing: list[MissingExtra] = []
     for specification in dict.fromkeys(specifications or engines.names()):
+        if not isinstance(specification, str):
+            opened.append(EngineReport(specification, release_for(specification)))
+            continue
         try:
             found = engines.get(specification)
         except MissingExtra as error:
@@ -315,8 +320,26 @@ def _open(specifications: Sequence[str]) -> tuple[list[EngineReport], list[Missi
                 raise
             missing.append(error)
             continue
-        opened.append(EngineReport(found, nearest_release(found.name, found.version)))
+        opened.append(EngineReport(found, release_for(found)))
     return opened, missing
+
+
+def release_for(engine: Engine) -> Release:
+    """The release an engine is compared as; an engine nothing is known of, as the reference.
+
+    Parameters
+    ----------
+    engine : Engine
+        The engine.
+
+    Returns
+    -------
+    Release
+        The nearest described one, or one without differences.
+    """
+    if engine.name not in RELEASES:
+        return Release(engine.name, engine.version, ())
+    return nearest_release(engine.name, engine.version)
 
 
 def _stored_cases(subjects: Sequence[Subject], wanted: set[str]) -> list[Case]:
