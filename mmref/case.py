@@ -31,6 +31,14 @@ Scalar = int | float | str | list[str]
 Status = Literal["answer", "refusal", "crash", "timeout"]
 
 _DTYPES = ("int64", "int32", "uint8", "bool", "float32", "float64")
+_PROMPT_ARRAYS = (
+    "input_ids",
+    "image_grid_thw",
+    "video_grid_thw",
+    "second_per_grid_ts",
+    "attention_mask",
+)
+_PROMPT_SCALARS = ("spatial_merge_size", "tokens_per_second")
 _TOKEN_NAMES = tuple(TokenIds.__dataclass_fields__)
 
 
@@ -99,6 +107,25 @@ class Case:
     def key(self) -> str:
         """A short stable name of the content."""
         return hashlib.sha256(self.to_json()).hexdigest()[:12]
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of `mmref.mrope.position_ids` that a case of positions stands for.
+
+        Returns
+        -------
+        dict
+            By name, without those that are not given; ``rules`` is not among them.
+
+        Examples
+        --------
+        >>> sorted(Case("qwen2_vl", {"input_ids": np.array([[5, 6]])}).arguments())
+        ['family', 'input_ids', 'token_ids']
+        """
+        found: dict[str, Any] = {
+            name: self.arrays[name] for name in _PROMPT_ARRAYS if name in self.arrays
+        }
+        found |= {name: self.scalars[name] for name in _PROMPT_SCALARS if name in self.scalars}
+        return {**found, "family": self.family, "token_ids": self.ids}
 
     def with_scalars(self, **scalars: Scalar) -> Case:
         """A copy with other scalars.

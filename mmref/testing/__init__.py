@@ -1,1 +1,7 @@
-"""What other projects' suites import: strategies, corners and assert helpers."""
+"""What other projects' suites import: strategies, corners, assert helpers, a pytest plugin."""
+
+from __future__ import annotations
+
+from mmref.testing.asserts import assert_positions
+
+__all__ = ["assert_positions"]

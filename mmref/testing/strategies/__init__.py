@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from mmref import families
 from mmref.case import SUBJECTS, Case
@@ -19,8 +20,9 @@ except ImportError as error:
     raise MissingExtra("hypothesis", "testing") from error
 
 from mmref.testing.strategies import positions, refused
+from mmref.testing.strategies.parts import grids, masks
 
-__all__ = ["REFUSED_KINDS", "cases", "refused_cases"]
+__all__ = ["REFUSED_KINDS", "cases", "grids", "masks", "prompts", "refused_cases"]
 
 REFUSED_KINDS: tuple[str, ...] = tuple(refused.FAULTS)
 """The faults of `refused_cases`, by the code of the refusal they lead to."""
@@ -73,6 +75,46 @@ def cases(
     if max_rows < 1 or min_images < 0 or min_videos < 0:
         raise ValueError("max_rows: at least 1; min_images and min_videos: at least 0")
     return positions.accepted(_rows(family), max_rows, min_images, min_videos)
+
+
+def prompts(
+    *,
+    family: str | Sequence[str] | None = None,
+    max_rows: int = 4,
+    min_images: int = 0,
+    min_videos: int = 0,
+) -> st.SearchStrategy[dict[str, Any]]:
+    """Prompts as keyword arguments of `mmref.mrope.position_ids`.
+
+    Parameters
+    ----------
+    family : str or sequence of str, optional
+        Families to draw from. Default: all.
+    max_rows : int
+        Largest batch.
+    min_images, min_videos : int
+        Items that the first row holds at least.
+
+    Returns
+    -------
+    SearchStrategy
+        Of dict, as `mmref.case.Case.arguments` makes them from `cases`.
+
+    Raises
+    ------
+    UnknownName
+        If a family is not known.
+    ValueError
+        If a number is out of range.
+
+    Examples
+    --------
+    >>> from hypothesis import find
+    >>> find(prompts(family="qwen2_vl"), lambda prompt: True)["input_ids"].tolist()
+    [[20]]
+    """
+    drawn = cases(family=family, max_rows=max_rows, min_images=min_images, min_videos=min_videos)
+    return drawn.map(Case.arguments)
 
 
 def refused_cases(
