@@ -19,6 +19,7 @@ _CLASSES = {
     "transformers": ("mmref.engines.transformers", "Transformers"),
     "onnxruntime-genai": ("mmref.engines.genai", "GenAI"),
 }
+_COMMAND = "command:"
 
 
 def names() -> tuple[str, ...]:
@@ -38,7 +39,8 @@ def get(specification: str) -> Engine:
     Parameters
     ----------
     specification : str
-        A name of `names`, or ``name==version`` to insist on a version.
+        A name of `names`, ``name==version`` to insist on a version, or
+        ``command:PROGRAM ARGUMENTS`` for a program that reads cases and writes outcomes.
 
     Returns
     -------
@@ -52,8 +54,12 @@ def get(specification: str) -> Engine:
     MissingExtra
         If it is not installed; names the pip line.
     EngineFault
-        If another version is installed than the one asked for.
+        If another version is installed than the one asked for, or a program cannot be run.
     """
+    if specification.startswith(_COMMAND):
+        from mmref.engines.command import Command
+
+        return Command(specification.removeprefix(_COMMAND))
     name, _, version = specification.partition("==")
     if name not in _CLASSES:
         raise UnknownName("engine", name, _CLASSES)
