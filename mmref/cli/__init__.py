@@ -15,6 +15,7 @@ from rich.console import Console
 from mmref import __version__
 from mmref.cli.diff import diff
 from mmref.cli.engines import engines
+from mmref.cli.fuzz import fuzz
 from mmref.errors import MissingExtra, MmrefError
 
 __all__ = ["app", "main"]
@@ -31,6 +32,7 @@ app = App(
 )
 app.command(diff)
 app.command(engines)
+app.command(fuzz)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

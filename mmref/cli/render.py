@@ -14,9 +14,10 @@ from rich.table import Table
 from rich.text import Text
 
 from mmref.case import Case, Outcome
+from mmref.differential.fuzz import Campaign
 from mmref.differential.run import Finding, Report
 
-__all__ = ["diff", "engines", "json", "nothing_compared"]
+__all__ = ["campaign", "diff", "engines", "json", "nothing_compared"]
 
 _WIDEST = 24  # tokens of a row that are shown
 _ENGINE_KEYS = ("name", "version", "provider", "compared_as", "differences")
@@ -94,6 +95,42 @@ def diff(report: Report) -> None:
     totals = ("compared", "equal", "known", "new", "vanished", "skipped", "crashed")
     words = ", ".join(f"{report.total(name)} {name}" for name in totals)
     console.print(f"{words}; seed {report.seed}, {report.seconds:.1f} s", style="bold")
+
+
+def campaign(report: Campaign) -> None:
+    """Write what a campaign came to.
+
+    Parameters
+    ----------
+    report : Campaign
+        Of `mmref.differential.fuzz`.
+    """
+    console = _console()
+    for name in report.gone:
+        console.print(f"no longer met: {report.settings.found / name}")
+    for name, count in sorted(report.findings.items()):
+        path = report.settings.found / name
+        console.print(Text.assemble(("new ", "bold red"), str(path), (f"  met {count}x", "dim")))
+        console.print(f"  Reproduce with: mmref diff --case {path}", style="dim")
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("engine", no_wrap=True)
+    names = ("compared", "equal", "known", "new", "crashed", "skipped")
+    for title in names:
+        table.add_column(title, justify="right", no_wrap=True)
+    for engine, counts in report.counts.items():
+        label = f"{engine} {report.versions[engine]}"
+        table.add_row(label, *(str(counts[name]) for name in names))
+    console.print(table)
+    for fault in report.faults:
+        console.print(fault, style="bold red")
+    for error in report.missing:
+        console.print(f"not installed: {error.library}. {error.pip_line}")
+    rate = report.cases / max(report.seconds, 1e-9)
+    console.print(
+        f"{report.cases} cases, {rate:.0f} a second; seed {report.settings.seed}, "
+        f"{report.settings.workers} workers, {report.seconds:.1f} s",
+        style="bold",
+    )
 
 
 def nothing_compared(report: Report) -> None:

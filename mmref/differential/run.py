@@ -269,7 +269,7 @@ class _Tally:
 
     def add(self, case: Case) -> None:
         for entry in self.opened:
-            reason = _skip(entry.engine, case)
+            reason = skip_reason(entry.engine, case)
             if reason is not None:
                 entry.skipped[reason] += 1
                 continue
@@ -282,17 +282,17 @@ class _Tally:
                     key = (entry.engine.name, difference.id)
                     self.known.setdefault(key, _Seen(case, verdict)).add(case, verdict)
             elif verdict.kind == "new":
-                fault = _fault(entry.engine.name, case, verdict)
+                fault = fault_of(entry.engine.name, case, verdict)
                 self.new.setdefault(fault, _Seen(case, verdict)).add(case, verdict)
 
 
-def _skip(engine: Engine, case: Case) -> str | None:
+def skip_reason(engine: Engine, case: Case) -> str | None:
     if case.subject not in engine.subjects:
         return f"the engine is not asked about {case.subject}"
     return engine.skip(case)
 
 
-def _fault(engine: str, case: Case, verdict: Verdict) -> tuple[str, ...]:
+def fault_of(engine: str, case: Case, verdict: Verdict) -> tuple[str, ...]:
     """What makes two new differences one: engine, subject, statuses, and the first array."""
     return (
         engine,
@@ -360,11 +360,11 @@ def _generate(
         if not covered:
             continue
         accepted_cases, refused_cases = subject.strategies(covered)
-        yield from _draw(accepted_cases, share - refused, seed)
-        yield from _draw(refused_cases, refused, seed)
+        yield from draw(accepted_cases, share - refused, seed)
+        yield from draw(refused_cases, refused, seed)
 
 
-def _draw(strategy: Any, count: int, seed: int) -> list[Case]:
+def draw(strategy: Any, count: int, seed: int) -> list[Case]:
     """Exactly ``count`` cases, the same for the same seed."""
     import hypothesis
 
@@ -375,7 +375,7 @@ def _draw(strategy: Any, count: int, seed: int) -> list[Case]:
             drawn.append(case)
 
         before = len(drawn)
-        settings = _settings(count - before, [hypothesis.Phase.generate])
+        settings = generation_settings(count - before, [hypothesis.Phase.generate])
         given: Any = hypothesis.given(strategy)
         hypothesis.seed(seed + before)(settings(given(collect)))()
         if len(drawn) == before:  # pragma: no cover - a strategy that yields nothing
@@ -383,7 +383,7 @@ def _draw(strategy: Any, count: int, seed: int) -> list[Case]:
     return drawn[:count]
 
 
-def _settings(examples: int, phases: Sequence[Any]) -> Any:
+def generation_settings(examples: int, phases: Sequence[Any]) -> Any:
     """Ours alone: CI=true must not change what a run draws."""
     import hypothesis
 
@@ -446,21 +446,24 @@ def _shrink(
     strategy = accepted if key[2] == "answer" else refused
 
     def shows(case: Case) -> bool:
-        if _skip(entry.engine, case) is not None:
+        if skip_reason(entry.engine, case) is not None:
             return False
         verdict = judge(case, entry.engine.run(case), entry.release)
-        return verdict.kind == "new" and _fault(entry.engine.name, case, verdict) == key
+        return verdict.kind == "new" and fault_of(entry.engine.name, case, verdict) == key
 
     try:
         case = hypothesis.find(
             strategy,
             shows,
-            settings=_settings(
+            settings=generation_settings(
                 max(count, 2000), [hypothesis.Phase.generate, hypothesis.Phase.shrink]
             ),
             random=random.Random(seed),
         )
-    except hypothesis.errors.NoSuchExample:
+    except (
+        hypothesis.errors.NoSuchExample,
+        hypothesis.errors.Flaky,
+    ):  # Flaky: an engine with memory
         return seen
     if case.size > seen.case.size:
         return seen

@@ -24,7 +24,7 @@ import msgspec
 from mmref.case import SUBJECTS, Array, Case, Outcome
 from mmref.errors import BadCase, EngineFault
 
-__all__ = ["Command"]
+__all__ = ["Command", "Failed", "read_outcome"]
 
 _READ = 65_536
 _STATUSES = ("answer", "refusal", "crash", "timeout")
@@ -91,8 +91,10 @@ class Command:
         """What the program wrote for a case, or how it failed to."""
         try:
             line = self._ask(case.to_json() + b"\n")
-            return _outcome(line, case)
-        except _Failed as failed:
+            outcome = read_outcome(line)
+            _check_shapes(outcome.arrays, case)
+            return outcome
+        except Failed as failed:
             self.close()
             return failed.outcome
 
@@ -124,10 +126,11 @@ class Command:
         self._finalizer = weakref.finalize(self, _end, process)
         return process
 
-    def _ask(self, request: bytes) -> bytes:
-        """One line for one line; raises `_Failed` with what happened instead."""
+    def _ask(self, request: bytes, seconds: float | None = None) -> bytes:
+        """One line for one line; raises `Failed` with what happened instead."""
         process = self._process or self._start()
-        deadline = time.monotonic() + self._seconds
+        seconds = self._seconds if seconds is None else seconds
+        deadline = time.monotonic() + seconds
         stdin, stdout, stderr = process.stdin, process.stdout, process.stderr
         assert stdin is not None
         assert stdout is not None
@@ -141,7 +144,7 @@ class Command:
             while b"\n" not in said:
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    raise _Failed("timeout", "timeout", f"no line in {self._seconds:g} s")
+                    raise Failed("timeout", "timeout", f"no line in {seconds:g} s")
                 for key, _ in waiting.select(left):
                     if key.fileobj is stdin:
                         try:
@@ -165,30 +168,40 @@ class Command:
                     said += data
                     if len(said) > self._max_bytes:
                         limit = f"more than {self._max_bytes} bytes for one case"
-                        raise _Failed("crash", "output-too-large", limit)
+                        raise Failed("crash", "output-too-large", limit)
         line, _, rest = said.partition(b"\n")
         if rest:
-            raise _Failed("crash", "output-not-one-line", f"after the line: {_text(rest)}")
+            raise Failed("crash", "output-not-one-line", f"after the line: {_text(rest)}")
         return bytes(line)
 
 
-class _Failed(Exception):
-    """The outcome of a case for which the program wrote none."""
+class Failed(Exception):
+    """The program wrote no outcome for a case.
+
+    Parameters
+    ----------
+    status : {"crash", "timeout"}
+        How it ended.
+    error : str
+        What went wrong, as a name.
+    message : str
+        The same in words.
+    """
 
     def __init__(self, status: Any, error: str, message: str) -> None:
         super().__init__(message)
         self.outcome = Outcome(status, {}, error, message)
 
 
-def _ended(process: subprocess.Popen[bytes], complaint: bytes) -> _Failed:
+def _ended(process: subprocess.Popen[bytes], complaint: bytes) -> Failed:
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(1)
     code = process.returncode
     lines = _text(complaint).splitlines()
     message = lines[-1] if lines else "the program ended without a word"
     if code is None:
-        return _Failed("crash", "output-closed", message)
-    return _Failed("crash", f"signal {-code}" if code < 0 else f"exit {code}", message)
+        return Failed("crash", "output-closed", message)
+    return Failed("crash", f"signal {-code}" if code < 0 else f"exit {code}", message)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -201,26 +214,41 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _outcome(line: bytes, case: Case) -> Outcome:
+def read_outcome(line: bytes) -> Outcome:
+    """The outcome that a line says.
+
+    Parameters
+    ----------
+    line : bytes
+        What a program wrote.
+
+    Returns
+    -------
+    Outcome
+        As written.
+
+    Raises
+    ------
+    Failed
+        If it says none.
+    """
     try:
         data = msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise _Failed("crash", "output-not-json", f"{error}: {_text(line)}") from error
+        raise Failed("crash", "output-not-json", f"{error}: {_text(line)}") from error
     if not isinstance(data, dict) or data.get("status") not in _STATUSES:
         expected = f"an object with status, one of {', '.join(_STATUSES)}"
-        raise _Failed("crash", "output-not-an-outcome", f"expected {expected}: {_text(line)}")
+        raise Failed("crash", "output-not-an-outcome", f"expected {expected}: {_text(line)}")
     arrays = data.get("arrays", {})
     if not isinstance(arrays, dict) or (data["status"] == "answer" and not arrays):
-        raise _Failed("crash", "output-not-an-outcome", "an answer without arrays")
+        raise Failed("crash", "output-not-an-outcome", "an answer without arrays")
     for name in ("error", "message"):
         if not isinstance(data.get(name, ""), str):
-            raise _Failed("crash", "output-not-an-outcome", f"{name} is not text")
+            raise Failed("crash", "output-not-an-outcome", f"{name} is not text")
     try:
-        outcome = Outcome.from_builtins(data)
+        return Outcome.from_builtins(data)
     except BadCase as error:
-        raise _Failed("crash", "output-not-an-outcome", str(error)) from error
-    _check_shapes(outcome.arrays, case)
-    return outcome
+        raise Failed("crash", "output-not-an-outcome", str(error)) from error
 
 
 def _check_shapes(arrays: Any, case: Case) -> None:
@@ -239,12 +267,12 @@ def _check_shapes(arrays: Any, case: Case) -> None:
     known: dict[str, Array] = {name: array for name, array in arrays.items() if name in expected}
     if arrays and not known:
         got = ", ".join(sorted(arrays))
-        raise _Failed("crash", "output-not-an-outcome", f"no array that is compared: {got}")
+        raise Failed("crash", "output-not-an-outcome", f"no array that is compared: {got}")
     beams = int(case.scalars.get("num_beams", 1))  # type: ignore[arg-type]
     for name, array in known.items():
         if array.shape != expected[name] and beams == 1:
             message = f"{name} has shape {array.shape}, expected {expected[name]}"
-            raise _Failed("crash", "output-shape", message)
+            raise Failed("crash", "output-shape", message)
 
 
 def _text(data: bytes | bytearray) -> str:

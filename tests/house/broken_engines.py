@@ -34,8 +34,8 @@ class Port:
         return type(self).__name__
 
     def skip(self, case: Case) -> str | None:
-        """Nothing is skipped."""
-        return None
+        """Beams repeat rows after positions are computed: not a port's business."""
+        return "beams" if case.scalars.get("num_beams", 1) != 1 else None
 
     def run(self, case: Case) -> Outcome:
         """Positions, deltas and what follows."""
