@@ -15,6 +15,7 @@ from rich.console import Console
 from mmref import __version__
 from mmref.cli.diff import diff
 from mmref.cli.engines import engines
+from mmref.cli.explain import explain
 from mmref.cli.fuzz import fuzz
 from mmref.errors import MissingExtra, MmrefError
 
@@ -32,6 +33,7 @@ app = App(
 )
 app.command(diff)
 app.command(engines)
+app.command(explain)
 app.command(fuzz)
 
 

@@ -14,13 +14,15 @@ from rich.table import Table
 from rich.text import Text
 
 from mmref.case import Case, Outcome
+from mmref.differential.explain import Explanation, Token
 from mmref.differential.fuzz import Campaign
 from mmref.differential.run import Finding, Report
 
-__all__ = ["campaign", "diff", "engines", "json", "nothing_compared"]
+__all__ = ["campaign", "diff", "engines", "explanation", "json", "nothing_compared"]
 
 _WIDEST = 24  # tokens of a row that are shown
 _ENGINE_KEYS = ("name", "version", "provider", "compared_as", "differences")
+_MOST_TOKENS = 200
 _STYLES = {"new": "bold red", "vanished": "bold red", "known": "bold"}
 
 
@@ -95,6 +97,55 @@ def diff(report: Report) -> None:
     totals = ("compared", "equal", "known", "new", "vanished", "skipped", "crashed")
     words = ", ".join(f"{report.total(name)} {name}" for name in totals)
     console.print(f"{words}; seed {report.seed}, {report.seconds:.1f} s", style="bold")
+
+
+def explanation(report: Explanation) -> None:
+    """Write a prompt token by token; runs of text and long items are folded.
+
+    Parameters
+    ----------
+    report : Explanation
+        Of `mmref.differential.explain`.
+    """
+    console = _console()
+    console.print(_prompt(report.case))
+    if report.reference.status != "answer":
+        console.print(f"the reference refuses it: {report.reference.message}")
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("row", "token", "id", "kind", "item", "t", "h", "w", "slot", "feature"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for name in report.verdicts:
+        table.add_column(name.split()[0][:17], no_wrap=True)
+    for token in report.tokens[:_MOST_TOKENS]:
+        table.add_row(*_token(token, report))
+    if report.tokens:
+        console.print(table)
+    if len(report.tokens) > _MOST_TOKENS:
+        console.print(f"... {len(report.tokens) - _MOST_TOKENS} more; --format json has them all")
+    for name, verdict in report.verdicts.items():
+        console.print(Text.assemble((f"{name}: {verdict.kind}", "bold")))
+        if verdict.actual.status != "answer":
+            console.print(f"  {verdict.actual.status}: {verdict.actual.message}")
+        for entry in verdict.differences:
+            console.print(f"  {entry.id}: {entry.meaning}")
+    for name, reason in report.skipped.items():
+        console.print(f"{name} skipped it: {reason}")
+
+
+def _token(token: Token, report: Explanation) -> list[Text | str]:
+    item = "" if token.item < 0 else str(token.item)
+    slot, feature = ("" if value < 0 else str(value) for value in (token.slot, token.feature))
+    cells: list[Text | str] = [str(token.row), str(token.index), str(token.id), token.kind, item]
+    cells += [*(str(value) for value in token.position), slot, feature]
+    for verdict in report.verdicts.values():
+        other = verdict.actual.arrays.get("position_ids")
+        if other is None or other.ndim != 3:
+            cells.append("-")
+            continue
+        there = tuple(other[:, token.row, token.index].tolist())
+        same = there == token.position
+        cells.append("=" if same else Text(" ".join(map(str, there)), style="bold red"))
+    return cells
 
 
 def campaign(report: Campaign) -> None:

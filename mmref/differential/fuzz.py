@@ -23,11 +23,10 @@ from mmref.case import SUBJECTS, Case
 from mmref.differential import subjects as subject_table
 from mmref.differential.compare import judge
 from mmref.differential.found import Found, Stored, size
+from mmref.differential.generate import draw, generation_settings
 from mmref.differential.run import (
     EngineReport,
-    draw,
     fault_of,
-    generation_settings,
     release_for,
     skip_reason,
 )

@@ -14,6 +14,7 @@ from mmref.case import SUBJECTS, Case, Outcome
 from mmref.differences import ALL, RELEASES, Release, nearest_release, version_key
 from mmref.differential import subjects as subject_table
 from mmref.differential.compare import Verdict, judge
+from mmref.differential.generate import generate_cases, generation_settings
 from mmref.differential.subjects import Subject
 from mmref.engines import Engine
 from mmref.errors import MissingExtra
@@ -21,7 +22,6 @@ from mmref.errors import MissingExtra
 __all__ = ["EngineReport", "Finding", "Report", "run", "run_case"]
 
 Progress = Callable[[int, int], None]
-_REFUSED_SHARE = 5  # one generated case in so many is one that the reference refuses
 _SHRUNK_KINDS = 5  # so many kinds of new difference are shrunk for each engine
 
 
@@ -193,7 +193,7 @@ def run(
         if progress is not None:
             progress(done, total)
     if opened and cases:
-        for case in _generate(subjects, sorted(wanted), cases, seed):
+        for case in generate_cases(subjects, sorted(wanted), cases, seed):
             tally.add(case)
             done += 1
             if progress is not None:
@@ -348,54 +348,6 @@ def _stored_cases(subjects: Sequence[Subject], wanted: set[str]) -> list[Case]:
     for subject in subjects:
         stored += subject.corners().values()
     return [case for case in stored if families.get(case.family).name in wanted]
-
-
-def _generate(
-    subjects: Sequence[Subject], names: list[str], count: int, seed: int
-) -> Iterable[Case]:
-    for number, subject in enumerate(subjects):
-        share = count // len(subjects) + (number < count % len(subjects))
-        refused = share // _REFUSED_SHARE
-        covered = [name for name in names if name in subject.families()]
-        if not covered:
-            continue
-        accepted_cases, refused_cases = subject.strategies(covered)
-        yield from draw(accepted_cases, share - refused, seed)
-        yield from draw(refused_cases, refused, seed)
-
-
-def draw(strategy: Any, count: int, seed: int) -> list[Case]:
-    """Exactly ``count`` cases, the same for the same seed."""
-    import hypothesis
-
-    drawn: list[Case] = []
-    while len(drawn) < count:
-
-        def collect(case: Case) -> None:
-            drawn.append(case)
-
-        before = len(drawn)
-        settings = generation_settings(count - before, [hypothesis.Phase.generate])
-        given: Any = hypothesis.given(strategy)
-        hypothesis.seed(seed + before)(settings(given(collect)))()
-        if len(drawn) == before:  # pragma: no cover - a strategy that yields nothing
-            break
-    return drawn[:count]
-
-
-def generation_settings(examples: int, phases: Sequence[Any]) -> Any:
-    """Ours alone: CI=true must not change what a run draws."""
-    import hypothesis
-
-    return hypothesis.settings(
-        max_examples=max(1, examples),
-        phases=list(phases),
-        database=None,
-        deadline=None,
-        derandomize=False,
-        print_blob=False,
-        suppress_health_check=list(hypothesis.HealthCheck),
-    )
 
 
 def _known(

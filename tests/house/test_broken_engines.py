@@ -8,7 +8,8 @@ from house.broken_engines import BROKEN, Port
 from mmref.case import Case
 from mmref.differences import Release
 from mmref.differential import judge, subjects
-from mmref.differential.run import _generate, run
+from mmref.differential.generate import generate_cases
+from mmref.differential.run import run
 
 EXAMPLES = 2000
 
@@ -16,7 +17,7 @@ EXAMPLES = 2000
 def drawn(count: int, seed: int) -> list[Case]:
     from mmref import families
 
-    return list(_generate([subjects.get("positions")], sorted(families.names()), count, seed))
+    return list(generate_cases([subjects.get("positions")], sorted(families.names()), count, seed))
 
 
 @pytest.fixture(scope="module")

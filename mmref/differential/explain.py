@@ -1,0 +1,179 @@
+"""One case token by token: spans, positions, and where an engine parts from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mmref import layout
+from mmref.case import Case, Outcome
+from mmref.differential.compare import Verdict, judge
+from mmref.differential.run import release_for, skip_reason
+from mmref.differential.subjects import reference
+from mmref.engines import Engine
+from mmref.errors import BadCase
+
+__all__ = ["Explanation", "Token", "explain"]
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token of a prompt.
+
+    Parameters
+    ----------
+    row, index : int
+        Row of the batch, and column of the padded row.
+    id : int
+        The token id.
+    kind : {"text", "image", "video", "masked"}
+        What it stands for.
+    item, frame : int
+        Row of the kind's grid, and frame within it; -1 for text.
+    position : tuple of int
+        (t, h, w) by the reference.
+    slot : int
+        Place in the cache: unmasked tokens before it in the row; -1 if masked.
+    feature : int
+        Row of the kind's features over the whole batch; -1 for text.
+    """
+
+    row: int
+    index: int
+    id: int
+    kind: str
+    item: int
+    frame: int
+    position: tuple[int, int, int]
+    slot: int
+    feature: int
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What the reference and engines make of one case.
+
+    Parameters
+    ----------
+    case : Case
+        The case.
+    reference : Outcome
+        An answer or a refusal.
+    tokens : tuple of Token
+        Row by row; empty if the reference refuses the case.
+    spans : tuple of Span
+        As `mmref.layout.scan` finds them.
+    verdicts : dict of str to Verdict
+        By engine and version.
+    skipped : dict of str to str
+        Engines that the case cannot be put to, and why.
+    """
+
+    case: Case
+    reference: Outcome
+    tokens: tuple[Token, ...]
+    spans: tuple[layout.Span, ...]
+    verdicts: dict[str, Verdict]
+    skipped: dict[str, str]
+
+    def to_builtins(self) -> dict[str, Any]:
+        """The JSON form.
+
+        Returns
+        -------
+        dict
+            ``case``, ``reference``, ``tokens``, ``engines``, ``skipped``.
+        """
+        names = Token.__slots__
+        return {
+            "case": self.case.to_builtins(),
+            "reference": self.reference.to_builtins(),
+            "tokens": [{name: getattr(token, name) for name in names} for token in self.tokens],
+            "engines": {
+                name: {
+                    "kind": verdict.kind,
+                    "differences": [entry.id for entry in verdict.differences],
+                    "where": list(verdict.where),
+                    "outcome": verdict.actual.to_builtins(),
+                }
+                for name, verdict in self.verdicts.items()
+            },
+            "skipped": self.skipped,
+        }
+
+
+def explain(case: Case, engines: list[Engine]) -> Explanation:
+    """Take a case apart and put it to engines.
+
+    Parameters
+    ----------
+    case : Case
+        A case of positions.
+    engines : list of Engine
+        Engines to compare with; may be empty.
+
+    Returns
+    -------
+    Explanation
+        Tokens, spans and verdicts.
+
+    Raises
+    ------
+    BadCase
+        ``not-explained``, if the case is about something else.
+    """
+    if case.subject != "positions":
+        raise BadCase("not-explained", where="subject", got=case.subject, expected="positions")
+    answer = reference(case)
+    spans: tuple[layout.Span, ...] = ()
+    tokens: list[Token] = []
+    if answer.status == "answer":
+        arguments = case.arguments()
+        for name in ("second_per_grid_ts", "tokens_per_second"):
+            arguments.pop(name, None)
+        spans = layout.scan(**arguments).spans
+        tokens = _tokens(case, answer, spans)
+    verdicts: dict[str, Verdict] = {}
+    skipped: dict[str, str] = {}
+    for engine in engines:
+        label = f"{engine.name} {engine.version}"
+        reason = skip_reason(engine, case)
+        if reason is not None:
+            skipped[label] = reason
+        else:
+            verdicts[label] = judge(case, engine.run(case), release_for(engine))
+    return Explanation(case, answer, tuple(tokens), spans, verdicts, skipped)
+
+
+def _tokens(case: Case, answer: Outcome, spans: tuple[layout.Span, ...]) -> list[Token]:
+    ids = case.arrays["input_ids"]
+    ids = ids.reshape(1, -1) if ids.ndim == 1 else ids
+    mask, positions = answer.arrays["attention_mask"], answer.arrays["position_ids"]
+    at = {(span.row, index): span for span in spans for index in range(span.start, span.stop)}
+    features = {"image": 0, "video": 0}
+    tokens = []
+    for row, line in enumerate(ids.tolist()):
+        slot = 0
+        for index, token in enumerate(line):
+            t, h, w = positions[:, row, index].tolist()
+            kept = bool(mask[row, index])
+            span = at.get((row, index)) if kept else None
+            kind = span.kind if span is not None else "masked"
+            media = kind in features
+            tokens.append(
+                Token(
+                    row,
+                    index,
+                    token,
+                    kind,
+                    span.item if span is not None else -1,
+                    span.frame if span is not None and media else -1,
+                    (t, h, w),
+                    slot if kept else -1,
+                    features[kind] if media else -1,
+                )
+            )
+            slot += kept
+            if media:
+                features[kind] += 1
+    return tokens

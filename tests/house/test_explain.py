@@ -1,0 +1,122 @@
+"""`mmref explain`: tokens, verdicts, pictures, and scripts that run without mmref."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from house.broken_engines import Port, SpatialResume
+
+from mmref import differences
+from mmref.cli import main
+from mmref.differences.base import small_case
+from mmref.differential.explain import explain
+from mmref.differential.script import script_for
+from mmref.errors import UnknownName
+
+RESUMES = "transformers-text-resumes-inside-video"
+FLIGHT = ["--family", "qwen2_vl", "--ids", "5", "151655", "6", "--image-grid", "1,2,2"]
+
+
+def run(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as caught:
+        main([str(argument) for argument in arguments])
+    return int(str(caught.value.code))
+
+
+def test_tokens_say_slot_position_and_feature() -> None:
+    case = small_case(
+        [[0, 20, 10, 11], [10, 10, 20, 0]],
+        "qwen2_vl",
+        images=[[1, 2, 2], [1, 2, 4]],
+        videos=[[1, 2, 2]],
+        mask=[[0, 1, 1, 1], [1, 1, 1, 0]],
+    )
+    tokens = explain(case, []).tokens
+    assert [token.kind for token in tokens[:4]] == ["masked", "text", "image", "video"]
+    assert [token.slot for token in tokens] == [-1, 0, 1, 2, 0, 1, 2, -1]
+    assert [token.feature for token in tokens] == [-1, -1, 0, 0, 1, 2, -1, -1]
+    assert [token.item for token in tokens] == [-1, -1, 0, 0, 1, 1, -1, -1]
+    assert tokens[5].position == (0, 0, 1)
+
+
+def test_engines_are_judged() -> None:
+    case = differences.get(RESUMES).case
+    verdicts = explain(case, [Port(), SpatialResume()]).verdicts
+    assert [verdict.kind for verdict in verdicts.values()] == ["equal", "new"]
+
+
+def test_a_refused_prompt_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("explain", *FLIGHT[:3], "151655", "--format", "pretty") == 0
+    assert "the reference refuses it" in capsys.readouterr().out
+
+
+def test_a_prompt_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("explain", *FLIGHT) == 0
+    tokens = json.loads(capsys.readouterr().out)["tokens"]
+    assert [token["kind"] for token in tokens] == ["text", "image", "text"]
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg"])
+def test_pictures(tmp_path: Path, suffix: str) -> None:
+    pytest.importorskip("matplotlib")
+    path = tmp_path / f"picture{suffix}"
+    assert run("explain", *FLIGHT, "--plot", path) == 0
+    assert path.stat().st_size > 5000
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["no-such-file.json"],
+        ["no-such-difference"],
+        [*FLIGHT, "--plot", "picture.gif"],
+        [*FLIGHT, "--plot", "no/such/folder/picture.png"],
+        [*FLIGHT, "--script", "script.py"],
+        [RESUMES, *FLIGHT],
+        ["--family", "qwen2_vl", "--ids", "5", "--image-grid", "1,two,2"],
+    ],
+)
+def test_bad_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("explain", *arguments) == 2
+    assert capsys.readouterr().err
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize(
+    ("engine", "library", "difference"),
+    [
+        ("transformers", "transformers", RESUMES),
+        ("onnxruntime-genai", "onnxruntime_genai", "genai-rows-start-at-one"),
+    ],
+)
+def test_a_script_shows_the_difference_without_mmref(
+    tmp_path: Path, engine: str, library: str, difference: str
+) -> None:
+    pytest.importorskip(library)
+    text = script_for(differences.get(difference).case, engine)
+    assert "mmref" not in text.replace("prefix", "")
+    path = tmp_path / "script.py"
+    path.write_text(f"import sys; sys.modules['mmref'] = None\n{text}")
+    done = subprocess.run(
+        [sys.executable, str(path)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"},
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("DIFFERENT\n")
+    assert done.stdout.startswith(f"{engine} ")
+
+
+def test_no_script_for_other_engines() -> None:
+    with pytest.raises(UnknownName):
+        script_for(small_case([[20]]), "command:x")
