@@ -1,0 +1,118 @@
+"""Tables of the reference pages, made from the data they are about."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from docutils.parsers.rst import Directive
+
+from mmref import differences, families
+from mmref.refusals import REFUSALS
+
+VERBS = ("diff", "explain", "fuzz", "engines")
+ROOT = Path(__file__).parents[2]
+
+
+def _table(titles: Iterable[str], rows: Iterable[Iterable[str]]) -> nodes.table:
+    titles, rows = list(titles), [list(row) for row in rows]
+    group = nodes.tgroup(cols=len(titles))
+    for column in zip(titles, *rows, strict=True):  # as wide as the longest word
+        words = (word for cell in column for word in cell.split())
+        group += nodes.colspec(colwidth=max((len(word) for word in words), default=1))
+    for section, lines in ((nodes.thead(), [titles]), (nodes.tbody(), rows)):
+        for line in lines:
+            row = nodes.row()
+            for cell in line:
+                row += nodes.entry("", nodes.paragraph(text=cell))
+            section.append(row)
+        group += section
+    return nodes.table("", group)
+
+
+class FamilyTable(Directive):
+    """Every family with its rules."""
+
+    def run(self) -> list[nodes.Node]:
+        rows = [families.get(name) for name in families.names()]
+        titles = ("family", "video", "time", "merge", "media told apart", "GenAI type", "source")
+        return [
+            _table(
+                titles,
+                (
+                    (
+                        row.name,
+                        row.video_frames,
+                        row.time,
+                        str(row.spatial_merge_size),
+                        row.media_kinds,
+                        row.genai_type or "",
+                        row.source,
+                    )
+                    for row in rows
+                ),
+            )
+        ]
+
+
+class DifferenceList(Directive):
+    """Every named difference of an engine."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        found: list[nodes.Node] = []
+        for entry in differences.ALL:
+            if entry.engine != self.arguments[0]:
+                continue
+            until = f", before {entry.before}" if entry.before else ""
+            listed = nodes.definition_list_item(
+                "",
+                nodes.term("", "", nodes.literal(text=entry.id)),
+                nodes.definition(
+                    "",
+                    nodes.paragraph(text=entry.meaning),
+                    nodes.paragraph(text=entry.consequence),
+                    nodes.paragraph(text=f"{entry.kind}; since {entry.since}{until}."),
+                    nodes.paragraph(text=f"Source: {entry.source}"),
+                ),
+            )
+            found.append(listed)
+        return [nodes.definition_list("", *found)]
+
+
+class RefusalTable(Directive):
+    """Every way a prompt can be refused."""
+
+    def run(self) -> list[nodes.Node]:
+        return [_table(("code", "the prompt has"), REFUSALS.items())]
+
+
+class CommandHelp(Directive):
+    """What ``mmref VERB --help`` prints."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        done = subprocess.run(
+            [sys.executable, "-m", "mmref", self.arguments[0], "--help"],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=ROOT,
+            env={"COLUMNS": "88", "NO_COLOR": "1", "PATH": "", "TERM": "dumb"},
+        )
+        return [nodes.literal_block(text="\n".join(map(str.rstrip, done.stdout.splitlines())))]
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Register the directives."""
+    app.add_directive("families", FamilyTable)
+    app.add_directive("differences", DifferenceList)
+    app.add_directive("refusals", RefusalTable)
+    app.add_directive("command-help", CommandHelp)
+    return {"parallel_read_safe": True}
