@@ -329,15 +329,18 @@ class _Worker:
         self.found = Found(settings.found)
         engines_here = [_host(name) for name in names]
         self.opened = [EngineReport(engine, release_for(engine)) for engine in engines_here]
-        self.families = sorted({families.get(name).name for name in settings.families}) or sorted(
-            families.names()
+        self.families = {families.get(name).name for name in settings.families} or set(
+            families.names("all")
         )
-        self.subjects = [subject_table.get(name) for name in settings.subjects or SUBJECTS]
+        wanted = [subject_table.get(name) for name in settings.subjects or SUBJECTS]
+        self.subjects = [subject for subject in wanted if self.families & set(subject.families())]
         self.batches = 0
         self.cases = 0
         self.met: dict[tuple[str, ...], str] = {}
 
     def goes_on(self) -> bool:
+        if not self.subjects:  # the families that were asked for have none of these subjects
+            return False
         if self.settings.cases is not None and self.cases >= self.settings.cases:
             return False
         # a worker whose parent was killed is nobody's
@@ -350,7 +353,9 @@ class _Worker:
         subject = self.subjects[self.batches % len(self.subjects)]
         seed = random.Random(f"{self.settings.seed} {self.number} {self.batches}").getrandbits(32)
         refused = count * _REFUSED // _BATCH
-        accepted_cases, refused_cases = subject.strategies(self.families)
+        accepted_cases, refused_cases = subject.strategies(
+            sorted(self.families & set(subject.families()))
+        )
         cases = draw(accepted_cases, count - refused, seed) + draw(refused_cases, refused, seed)
         self.batches += 1
         counts: dict[str, Counter[str]] = {entry.engine.name: Counter() for entry in self.opened}

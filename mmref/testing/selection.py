@@ -41,7 +41,7 @@ def selected_cases(family: Sequence[str] = (), *, generated: int = 300) -> list[
 
     from mmref.testing.strategies import cases
 
-    names = [families.get(name).name for name in family] or list(families.names())
+    names = [families.get(name).name for name in family] or list(families.names("positions"))
     found = [case for case in corners().values() if _accepted(case, names)]
 
     @hypothesis.seed(0)

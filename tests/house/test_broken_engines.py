@@ -17,7 +17,11 @@ EXAMPLES = 2000
 def drawn(count: int, seed: int) -> list[Case]:
     from mmref import families
 
-    return list(generate_cases([subjects.get("positions")], sorted(families.names()), count, seed))
+    return list(
+        generate_cases(
+            [subjects.get("positions")], sorted(families.names("positions")), count, seed
+        )
+    )
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +46,7 @@ def test_the_correct_port_is_not(examples: list[Case]) -> None:
 
 def test_a_run_counts_and_shrinks_what_a_broken_port_does() -> None:
     broken = next(engine for engine in BROKEN if engine.__name__ == "SwappedSides")
-    report = run(engine=[broken()], cases=200)
+    report = run(engine=[broken()], cases=200, subject=["positions"])
     assert report.total("new") > 0
     assert report.total("compared") == report.total("new") + report.total("equal")
     smallest = min(finding.case.arrays["input_ids"].size for finding in report.findings)
@@ -51,7 +55,7 @@ def test_a_run_counts_and_shrinks_what_a_broken_port_does() -> None:
 
 @pytest.mark.slow
 def test_nothing_is_found_in_twenty_thousand_examples_of_the_correct_port() -> None:
-    report = run(engine=[Port()], cases=20_000, seed=1)
+    report = run(engine=[Port()], cases=20_000, seed=1, subject=["positions"])
     assert report.total("compared") >= 20_000
     assert report.findings == []
 

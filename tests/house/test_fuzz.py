@@ -28,7 +28,8 @@ def program(name: str) -> str:
 
 
 def start(found: Path, *options: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "mmref", "fuzz", "--found", str(found), *options]
+    command = [sys.executable, "-m", "mmref", "fuzz", "--found", str(found)]
+    command += [*options] if "--subject" in options else ["--subject", "positions", *options]
     return subprocess.Popen(
         command,
         stdout=subprocess.PIPE,

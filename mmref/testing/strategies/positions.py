@@ -23,6 +23,8 @@ TEXT = (20, 29)
 # float32 products of these part from float64 ones, from other orders, or from rounding
 _SECONDS = (1.0, 0.5, 2.0, 0.25, 0.0, 0.04, 0.7, 1.5, 2 / 3, 1 / 3, 5 / 3, 1.4)
 _RATES = (2.0, 1.0, 4.0, 25.0, 2.5)
+# at 25 a second, the first or second step of these is a whole number in float32 and less in float64
+_CLOSE = (1.16, 0.58, 1.14, 2.3, 2.32)
 
 
 @st.composite
@@ -139,11 +141,13 @@ def _assemble(draw: Draw, prompt: _Prompt, lines: list[list[int]], pad: int) -> 
     if prompt.merge != family.spatial_merge_size:
         scalars["spatial_merge_size"] = prompt.merge
     if family.time == "seconds":
-        rate = draw(st.sampled_from(_RATES))
+        close = bool(prompt.videos) and draw(st.sampled_from([False, False, True]))
+        rate = 25.0 if close else draw(st.sampled_from(_RATES))
         if rate != family.tokens_per_second:
             scalars["tokens_per_second"] = rate
-        if prompt.videos and draw(st.booleans()):
+        if close or (prompt.videos and draw(st.booleans())):
             value = st.one_of(st.sampled_from(_SECONDS), st.floats(0, 8, width=32))
+            value = st.sampled_from(_CLOSE) if close else value
             count = len(prompt.videos)
             seconds = np.array(draw(st.lists(value, min_size=count, max_size=count)))
             as_array = draw(st.booleans())
