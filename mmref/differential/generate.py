@@ -11,6 +11,7 @@ from mmref.differential.subjects import Subject
 __all__ = ["draw", "generate_cases", "generation_settings"]
 
 _REFUSED_SHARE = 5  # one generated case in so many is one that the reference refuses
+_TOGETHER = 50  # one run of the generator favours some choices; several runs even that out
 
 
 def generate_cases(
@@ -71,7 +72,8 @@ def draw(strategy: Any, count: int, seed: int) -> list[Case]:
             drawn.append(case)
 
         before = len(drawn)
-        settings = generation_settings(count - before, [hypothesis.Phase.generate])
+        examples = min(_TOGETHER, count - before)
+        settings = generation_settings(examples, [hypothesis.Phase.generate])
         given: Any = hypothesis.given(strategy)
         hypothesis.seed(seed + before)(settings(given(collect)))()
         if len(drawn) == before:  # pragma: no cover - a strategy that yields nothing
