@@ -60,7 +60,7 @@ def test_diff_prints_json_when_piped() -> None:
 
 
 def test_diff_prints_a_table_that_fits_80_columns() -> None:
-    done = mmref("diff", "--cases", "0", "--format", "pretty")
+    done = mmref("diff", "--cases", "0", "--format", "pretty", "--subject", "positions")
     assert done.returncode == 0, done.stderr.decode()
     text = done.stdout.decode()
     assert "\x1b" not in text

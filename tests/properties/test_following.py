@@ -20,7 +20,7 @@ from mmref.families import TokenIds
 from mmref.mrope import Positions
 from mmref.testing.strategies import cases
 
-EXAMPLES = 150 if UNCOMPILED or CHECKED else 1000
+EXAMPLES = 150 if UNCOMPILED or CHECKED else 500
 IDS = TokenIds(image=10, video=11)
 ARRAYS = ("image_grid_thw", "video_grid_thw", "second_per_grid_ts", "attention_mask")
 
