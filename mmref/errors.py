@@ -10,7 +10,8 @@ tokens of a prompt     `RefusedMedia` (codes of `mmref.tokens.REFUSALS`)
 a name                 `UnknownName` (family, rules, engine, difference)
 rules of a release     `EngineRefusal`: the release refuses what the
                        reference accepts; names the difference
-an optional library    `MissingExtra`: the pip line that installs it
+an optional library    `MissingExtra`, and a build for a provider
+                       `MissingProvider`: the pip line that installs it
 reading a case         `BadCase`
 running an engine      `EngineFault`: the engine could not be driven at all
 =====================  =====================================================
@@ -29,9 +30,11 @@ __all__ = [
     "EngineFault",
     "EngineRefusal",
     "MissingExtra",
+    "MissingProvider",
     "MmrefError",
     "RefusedMedia",
     "RefusedPrompt",
+    "Unavailable",
     "UnknownName",
 ]
 
@@ -92,7 +95,28 @@ class EngineFault(MmrefError, RuntimeError):
     """An engine could not be driven at all (as opposed to refusing a prompt)."""
 
 
-class MissingExtra(MmrefError, ImportError):
+class Unavailable(MmrefError):
+    """Something that is not part of mmref is not here; ``pip_line`` would bring it.
+
+    Parameters
+    ----------
+    code : str
+        Stable kebab-case name of the fault.
+    library : str
+        What is not here.
+    got : str
+        What was found instead.
+    pip_line : str
+        The command that installs it; may be empty.
+    """
+
+    def __init__(self, code: str, library: str, got: str, pip_line: str) -> None:
+        super().__init__(code, where=library, got=got, hint=pip_line)
+        self.library = library
+        self.pip_line = pip_line
+
+
+class MissingExtra(Unavailable, ImportError):
     """An optional library is not installed.
 
     Parameters
@@ -104,19 +128,26 @@ class MissingExtra(MmrefError, ImportError):
     """
 
     def __init__(self, library: str, extra: str) -> None:
-        super().__init__(
-            "missing-extra",
-            where=library,
-            got="not installed",
-            hint=f'pip install "mmref[{extra}]"',
-        )
-        self.library = library
+        line = f'pip install "mmref[{extra}]"'
+        super().__init__("missing-extra", library, "not installed", line)
         self.extra = extra
 
-    @property
-    def pip_line(self) -> str:
-        """The command that installs what is missing."""
-        return f'pip install "mmref[{self.extra}]"'
+
+class MissingProvider(Unavailable, RuntimeError):
+    """An engine cannot compute on the provider that was asked for.
+
+    Parameters
+    ----------
+    library : str
+        The engine.
+    got : str
+        Why not: the build, or the device.
+    pip_line : str
+        The command that installs a build that can; empty if there is none.
+    """
+
+    def __init__(self, library: str, got: str, pip_line: str = "") -> None:
+        super().__init__("missing-provider", library, got, pip_line)
 
 
 class UnknownName(MmrefError, ValueError):

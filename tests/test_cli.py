@@ -137,6 +137,17 @@ def test_no_engine_ends_with_3_and_the_pip_lines() -> None:
     assert 'pip install "mmref[transformers]"' in done.stderr.decode()
 
 
+def test_an_engine_without_the_provider_is_left_out_with_the_reason() -> None:
+    og = pytest.importorskip("onnxruntime_genai")
+    if og.is_cuda_available():
+        pytest.skip("this build has CUDA")
+    done = mmref("diff", "--ep", "cuda", "--cases", "0", "--format", "pretty")
+    assert done.returncode == 3
+    assert b"onnxruntime-genai-cuda" in done.stdout
+    assert b"onnxruntime-genai: a build without CUDA" in done.stderr
+    assert mmref("diff", "--ep", "cuda", "--engine", "transformers").returncode == 3
+
+
 def test_a_case_that_every_engine_skips_ends_with_3() -> None:
     case = small_case([[20]], "glm4v")
     done = mmref("diff", "--case", "-", "--engine", "onnxruntime-genai", given=case.to_json())

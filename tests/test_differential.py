@@ -65,7 +65,7 @@ class Shy(Ideal):
 @pytest.fixture
 def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ideal:
     made: Ideal = request.param()
-    monkeypatch.setattr(engines, "get", lambda name: made)
+    monkeypatch.setattr(engines, "get", lambda name, provider: made)
     # the described release without a difference: the reference itself
     monkeypatch.setattr(
         RUN,
@@ -120,7 +120,7 @@ def test_what_is_skipped_is_counted(engine: Ideal) -> None:
 
 
 def test_a_mended_engine_makes_its_difference_vanish(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "get", lambda name: Ideal())
+    monkeypatch.setattr(engines, "get", lambda name, provider: Ideal())
     entry = differences.get("transformers-text-resumes-inside-video")
     monkeypatch.setattr(
         RUN,

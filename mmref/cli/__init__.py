@@ -17,7 +17,7 @@ from mmref.cli.diff import diff
 from mmref.cli.engines import engines
 from mmref.cli.explain import explain
 from mmref.cli.fuzz import fuzz
-from mmref.errors import MissingExtra, MmrefError
+from mmref.errors import MmrefError, Unavailable
 
 __all__ = ["app", "main"]
 
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         errors.print(f"mmref: {error}", style="red", markup=False, highlight=False)
         errors.print("Try 'mmref --help'.", markup=False, highlight=False)
         code = BAD_USAGE
-    except MissingExtra as error:
+    except Unavailable as error:
         errors.print(f"mmref: {error}", markup=False, highlight=False)
         code = NOTHING_COMPARED
     except MmrefError as error:

@@ -27,6 +27,7 @@ def diff(
     engine: Annotated[list[str], Parameter(negative="", consume_multiple=False)] | None = None,
     cases: Annotated[int, Parameter(validator=validators.Number(gte=0, lte=1_000_000))] = 2500,
     seed: Annotated[int, Parameter(validator=validators.Number(gte=0))] = 0,
+    ep: Literal["cpu", "cuda"] = "cpu",
     format: Format | None = None,
     case: Annotated[str, Parameter(allow_leading_hyphen=True)] | None = None,
 ) -> int:
@@ -51,6 +52,9 @@ def diff(
         How many prompts to generate.
     seed
         Of the generator; the same seed draws the same prompts.
+    ep
+        The execution provider. Engines that have none of it, or no device,
+        are left out, with the reason.
     format
         Default: pretty on a terminal, json when piped.
     case
@@ -61,13 +65,14 @@ def diff(
     from mmref.cli import render
 
     if case is not None:
-        report = differential.run_case(_read_case(case), engine=engine or ())
+        report = differential.run_case(_read_case(case), engine=engine or (), provider=ep)
     else:
         progress = _Progress()
         report = differential.run(
             subject=() if subject == "all" else (subject,),
             family=family or (),
             engine=engine or (),
+            provider=ep,
             cases=cases,
             seed=seed,
             progress=progress.update,

@@ -21,13 +21,13 @@ def engines(*, format: Literal["pretty", "json"] | None = None) -> int:
     from mmref import engines as known
     from mmref.cli import render
     from mmref.differences import nearest_release
-    from mmref.errors import MissingExtra
+    from mmref.errors import Unavailable
 
     rows: list[dict[str, str]] = []
     for name in known.names():
         try:
             engine = known.get(name)
-        except MissingExtra as error:
+        except Unavailable as error:
             rows.append({"name": name, "missing": error.library, "pip": error.pip_line})
             continue
         release = nearest_release(engine.name, engine.version)

@@ -31,6 +31,7 @@ def fuzz(
     cases: Annotated[int, Parameter(validator=validators.Number(gte=1))] | None = None,
     workers: Annotated[int, Parameter(validator=validators.Number(gte=1, lte=256))] = 1,
     seed: Annotated[int, Parameter(validator=validators.Number(gte=0))] = 0,
+    ep: Literal["cpu", "cuda"] = "cpu",
     found: Path = Path("fuzz/found"),
     format: Literal["pretty", "json"] | None = None,
 ) -> int:
@@ -60,6 +61,9 @@ def fuzz(
         Processes; each has its own engines.
     seed
         Of the generator.
+    ep
+        The execution provider. Engines that have none of it, or no device,
+        are left out, with the reason.
     found
         The folder of findings.
     format
@@ -78,6 +82,7 @@ def fuzz(
         cases=cases,
         workers=workers,
         seed=seed,
+        provider=ep,
     )
     progress = _Progress()
     campaign = run(settings, progress.update)
@@ -89,7 +94,7 @@ def fuzz(
     if campaign.total("compared") == 0:
         print("mmref: nothing was compared", file=sys.stderr)
         for error in campaign.missing:
-            print(f"{error.library} is not installed: {error.pip_line}", file=sys.stderr)
+            print(render.unavailable(error), file=sys.stderr)
         return NOTHING_COMPARED
     return DIFFERENT if campaign.findings or campaign.faults else FINE
 

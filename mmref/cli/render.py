@@ -17,6 +17,7 @@ from mmref.case import Case, Outcome
 from mmref.differential.explain import Explanation, Token
 from mmref.differential.fuzz import Campaign
 from mmref.differential.run import Finding, Report
+from mmref.errors import Unavailable
 
 __all__ = ["campaign", "diff", "engines", "explanation", "json", "nothing_compared"]
 
@@ -93,7 +94,7 @@ def diff(report: Report) -> None:
         for reason, count in entry.skipped.most_common():
             console.print(f"skipped {count} on {entry.engine.name}: {reason}", style="dim")
     for error in report.missing:
-        console.print(f"not installed: {error.library}. {error.pip_line}")
+        console.print(unavailable(error), markup=False)
     totals = ("compared", "equal", "known", "new", "vanished", "skipped", "crashed")
     words = ", ".join(f"{report.total(name)} {name}" for name in totals)
     console.print(f"{words}; seed {report.seed}, {report.seconds:.1f} s", style="bold")
@@ -175,7 +176,7 @@ def campaign(report: Campaign) -> None:
     for fault in report.faults:
         console.print(fault, style="bold red")
     for error in report.missing:
-        console.print(f"not installed: {error.library}. {error.pip_line}")
+        console.print(unavailable(error), markup=False)
     rate = report.cases / max(report.seconds, 1e-9)
     console.print(
         f"{report.cases} cases, {rate:.0f} a second; seed {report.settings.seed}, "
@@ -195,10 +196,27 @@ def nothing_compared(report: Report) -> None:
     console = Console(stderr=True, soft_wrap=True)
     console.print("mmref: nothing was compared", markup=False)
     for error in report.missing:
-        console.print(f"{error.library} is not installed: {error.pip_line}", markup=False)
+        console.print(unavailable(error), markup=False)
     for entry in report.engines:
         for reason in entry.skipped:
             console.print(f"{entry.engine.name} skipped it: {reason}", markup=False)
+
+
+def unavailable(error: Unavailable) -> str:
+    """One line on an engine that did not take part, and what would bring it.
+
+    Parameters
+    ----------
+    error : Unavailable
+        Why not.
+
+    Returns
+    -------
+    str
+        Plain text.
+    """
+    line = f"{error.library}: {error.got}"
+    return f"{line}. {error.pip_line}" if error.pip_line else line
 
 
 def _console() -> Console:

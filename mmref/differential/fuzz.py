@@ -31,7 +31,7 @@ from mmref.differential.run import (
     skip_reason,
 )
 from mmref.engines import Engine
-from mmref.errors import MissingExtra
+from mmref.errors import Unavailable
 
 __all__ = ["Campaign", "Settings", "fuzz"]
 
@@ -62,6 +62,8 @@ class Settings:
         Processes that generate and compare.
     seed : int
         Of the generator; each worker and batch derives its own.
+    provider : str
+        What the engines compute on.
     """
 
     engines: tuple[str, ...]
@@ -72,6 +74,7 @@ class Settings:
     cases: int | None = None
     workers: int = 1
     seed: int = 0
+    provider: str = "cpu"
 
 
 @dataclass(slots=True)
@@ -90,7 +93,7 @@ class Campaign:
         Files of new differences, and how often each was met.
     gone : list of str
         Findings of earlier runs that are not met any more.
-    missing : list of MissingExtra
+    missing : list of Unavailable
         Engines that are not installed.
     cases : int
         Cases generated.
@@ -103,7 +106,7 @@ class Campaign:
     counts: dict[str, Counter[str]] = field(default_factory=dict)
     findings: dict[str, int] = field(default_factory=dict)
     gone: list[str] = field(default_factory=list)
-    missing: list[MissingExtra] = field(default_factory=list)
+    missing: list[Unavailable] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     cases: int = 0
     seconds: float = 0.0
@@ -172,7 +175,7 @@ def fuzz(settings: Settings, progress: Callable[[Campaign], None] | None = None)
     ------
     UnknownName
         If an engine, a family or a subject is not known.
-    MissingExtra
+    Unavailable
         If an engine that was asked for, or Hypothesis, is not installed.
     EngineFault
         If an engine cannot be started, or the folder of findings not be written.
@@ -233,8 +236,8 @@ def _open(specifications: Sequence[str], campaign: Campaign) -> list[tuple[str, 
     opened = []
     for specification in dict.fromkeys(specifications or engines.names()):
         try:
-            engine = _host(specification)
-        except MissingExtra as error:
+            engine = _host(specification, campaign.settings.provider)
+        except Unavailable as error:
             if specifications:
                 raise
             campaign.missing.append(error)
@@ -245,13 +248,13 @@ def _open(specifications: Sequence[str], campaign: Campaign) -> list[tuple[str, 
     return opened
 
 
-def _host(specification: str) -> Engine:
+def _host(specification: str, provider: str) -> Engine:
     """A program is a child already; the others are given one."""
     from mmref.engines.host import Hosted
 
     if specification.startswith("command:"):
-        return engines.get(specification)
-    return Hosted(specification)
+        return engines.get(specification, provider=provider)
+    return Hosted(specification, provider=provider)
 
 
 def _close(engine: Engine) -> None:
@@ -327,7 +330,7 @@ class _Worker:
         self.deadline = deadline
         self.parent = parent
         self.found = Found(settings.found)
-        engines_here = [_host(name) for name in names]
+        engines_here = [_host(name, settings.provider) for name in names]
         self.opened = [EngineReport(engine, release_for(engine)) for engine in engines_here]
         self.families = {families.get(name).name for name in settings.families} or set(
             families.names("all")

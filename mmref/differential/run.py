@@ -17,7 +17,7 @@ from mmref.differential.compare import Verdict, judge
 from mmref.differential.generate import generate_cases, generation_settings
 from mmref.differential.subjects import Subject
 from mmref.engines import Engine
-from mmref.errors import MissingExtra
+from mmref.errors import Unavailable
 
 __all__ = ["EngineReport", "Finding", "Report", "run", "run_case"]
 
@@ -69,7 +69,7 @@ class Report:
 
     engines: list[EngineReport]
     findings: list[Finding]
-    missing: list[MissingExtra]
+    missing: list[Unavailable]
     seed: int
     seconds: float = 0.0
 
@@ -146,6 +146,7 @@ def run(
     subject: Sequence[str] = (),
     family: Sequence[str] = (),
     engine: Sequence[str | Engine] = (),
+    provider: str = "cpu",
     cases: int = 2500,
     seed: int = 0,
     progress: Progress | None = None,
@@ -160,6 +161,8 @@ def run(
         Families to restrict to. Default: all.
     engine : sequence of str or Engine
         Engines, as for `mmref.engines.get`, or your own. Default: all that are installed.
+    provider : str
+        What they shall compute on, as for `mmref.engines.get`.
     cases : int
         How many cases to generate, shared out over the subjects.
     seed : int
@@ -176,13 +179,13 @@ def run(
     ------
     UnknownName
         If a subject, a family or an engine is not known.
-    MissingExtra
+    Unavailable
         If an engine that was asked for, or Hypothesis, is not installed.
     """
     started = time.monotonic()
     wanted = {families.get(name).name for name in family} or set(families.names("all"))
     subjects = [subject_table.get(name) for name in subject or SUBJECTS]
-    opened, missing = _open(engine)
+    opened, missing = _open(engine, provider)
     tally = _Tally(opened)
     stored = _stored_cases(subjects, wanted)
     total = len(stored) + cases
@@ -206,7 +209,7 @@ def run(
     return report
 
 
-def run_case(case: Case, *, engine: Sequence[str | Engine] = ()) -> Report:
+def run_case(case: Case, *, engine: Sequence[str | Engine] = (), provider: str = "cpu") -> Report:
     """Compare engines with the reference on one case.
 
     Parameters
@@ -215,6 +218,8 @@ def run_case(case: Case, *, engine: Sequence[str | Engine] = ()) -> Report:
         The case.
     engine : sequence of str or Engine
         Engines, as for `mmref.engines.get`, or your own. Default: all that are installed.
+    provider : str
+        What they shall compute on, as for `mmref.engines.get`.
 
     Returns
     -------
@@ -225,12 +230,12 @@ def run_case(case: Case, *, engine: Sequence[str | Engine] = ()) -> Report:
     ------
     UnknownName
         If the case's family or an engine is not known.
-    MissingExtra
+    Unavailable
         If an engine that was asked for is not installed.
     """
     started = time.monotonic()
     families.get(case.family)
-    opened, missing = _open(engine)
+    opened, missing = _open(engine, provider)
     tally = _Tally(opened)
     tally.add(case)
     report = Report(opened, [], missing, 0)
@@ -305,17 +310,17 @@ def fault_of(engine: str, case: Case, verdict: Verdict) -> tuple[str, ...]:
 
 
 def _open(
-    specifications: Sequence[str | Engine],
-) -> tuple[list[EngineReport], list[MissingExtra]]:
+    specifications: Sequence[str | Engine], provider: str
+) -> tuple[list[EngineReport], list[Unavailable]]:
     opened: list[EngineReport] = []
-    missing: list[MissingExtra] = []
+    missing: list[Unavailable] = []
     for specification in dict.fromkeys(specifications or engines.names()):
         if not isinstance(specification, str):
             opened.append(EngineReport(specification, release_for(specification)))
             continue
         try:
-            found = engines.get(specification)
-        except MissingExtra as error:
+            found = engines.get(specification, provider=provider)
+        except Unavailable as error:
             if specifications:
                 raise
             missing.append(error)

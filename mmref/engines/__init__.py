@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from mmref.differences import version_key
 from mmref.engines.base import Engine
-from mmref.errors import EngineFault, UnknownName
+from mmref.errors import EngineFault, MissingProvider, UnknownName
 
 __all__ = ["Engine", "get", "names"]
 
@@ -33,7 +33,7 @@ def names() -> tuple[str, ...]:
     return tuple(_CLASSES)
 
 
-def get(specification: str) -> Engine:
+def get(specification: str, *, provider: str = "cpu") -> Engine:
     """An installed engine.
 
     Parameters
@@ -41,6 +41,8 @@ def get(specification: str) -> Engine:
     specification : str
         A name of `names`, ``name==version`` to insist on a version, or
         ``command:PROGRAM ARGUMENTS`` for a program that reads cases and writes outcomes.
+    provider : str
+        What it shall compute on: ``"cpu"`` or ``"cuda"``.
 
     Returns
     -------
@@ -53,10 +55,14 @@ def get(specification: str) -> Engine:
         If mmref cannot drive an engine of that name.
     MissingExtra
         If it is not installed; names the pip line.
+    MissingProvider
+        If it cannot compute there: no such build, or no such device.
     EngineFault
         If another version is installed than the one asked for, or a program cannot be run.
     """
     if specification.startswith(_COMMAND):
+        if provider != "cpu":
+            raise MissingProvider(specification, "a program chooses its provider itself")
         from mmref.engines.command import Command
 
         return Command(specification.removeprefix(_COMMAND))
@@ -64,8 +70,10 @@ def get(specification: str) -> Engine:
     if name not in _CLASSES:
         raise UnknownName("engine", name, _CLASSES)
     module, attribute = _CLASSES[name]
-    factory: Callable[[], Engine] = getattr(importlib.import_module(module), attribute)
-    engine = factory()
+    factory: Callable[..., Engine] = getattr(importlib.import_module(module), attribute)
+    if provider not in getattr(factory, "providers", ("cpu",)):
+        raise MissingProvider(name, "what mmref asks it for is computed on the CPU")
+    engine = factory() if provider == "cpu" else factory(provider=provider)
     if version and version_key(version) != version_key(engine.version):
         raise EngineFault(
             "engine-version",

@@ -8,7 +8,6 @@ so none are made. Values that kill the process run in a child.
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
 import importlib.util
 import os
 import subprocess
@@ -25,7 +24,7 @@ import numpy.typing as npt
 from mmref import families
 from mmref.case import Case, Outcome
 from mmref.engines.genai_tokens import TokenProcessors
-from mmref.errors import MissingExtra
+from mmref.errors import MissingExtra, MissingProvider
 from mmref.probes import PackageConfig, write_package
 from mmref.probes.genai import CONTEXT_LENGTH, VOCABULARY
 
@@ -43,10 +42,12 @@ _CONFIG_KEYS = {
 
 
 class GenAI:
-    """The installed ONNX Runtime GenAI, on its CPU provider.
+    """The installed ONNX Runtime GenAI.
 
     Parameters
     ----------
+    provider : {"cpu", "cuda"}
+        The execution provider of every graph.
     in_child : bool
         Whether this process is a child that may be killed by a case.
 
@@ -54,26 +55,41 @@ class GenAI:
     ------
     MissingExtra
         If onnxruntime-genai or onnx-ir is not installed.
+    MissingProvider
+        If the build or the machine has no such provider.
     """
 
     name = "onnxruntime-genai"
-    provider = "cpu"
+    providers = ("cpu", "cuda")
     subjects: tuple[str, ...] = ("positions", "tokens")
 
-    def __init__(self, *, in_child: bool = False) -> None:
+    def __init__(self, *, provider: str = "cpu", in_child: bool = False) -> None:
         try:
             import onnxruntime_genai
         except ImportError as error:
             raise MissingExtra(error.name or "onnxruntime-genai", "genai") from error
         if importlib.util.find_spec("onnx_ir") is None:
             raise MissingExtra("onnx-ir", "genai")
-        self.version = importlib.metadata.version("onnxruntime-genai")
+        self.version: str = onnxruntime_genai.__version__
+        self.provider = provider
         self._og = onnxruntime_genai
         self._in_child = in_child
         self._processors = TokenProcessors(onnxruntime_genai)
         self._models: OrderedDict[PackageConfig, tuple[Any, Any]] = OrderedDict()
         with contextlib.suppress(AttributeError):
             onnxruntime_genai.set_log_options(enabled=False)
+        if provider == "cuda":
+            self._try_cuda()
+
+    def _try_cuda(self) -> None:
+        """Load a package there once: a build that has CUDA says nothing of the device."""
+        if not self._og.is_cuda_available():
+            line = "pip install onnxruntime-genai-cuda"
+            raise MissingProvider(self.name, "a build without CUDA", line)
+        try:
+            self._model(PackageConfig("qwen2_5_vl", (("image_token_id", 3), ("pad_token_id", 0))))
+        except Exception as error:
+            raise MissingProvider(self.name, f"no CUDA device: {error}") from error
 
     def skip(self, case: Case) -> str | None:
         """Families without a model type, and prompts beyond the packages' context."""
@@ -146,11 +162,18 @@ class GenAI:
             return self._models[config][0]
         folder = tempfile.TemporaryDirectory(prefix="mmref-")
         write_package(Path(folder.name), config)
-        model = self._og.Model(folder.name)
+        model = self._og.Model(self._configuration(folder.name))
         self._models[config] = (model, folder)
         if len(self._models) > _KEPT_MODELS:
             self._models.popitem(last=False)[1][1].cleanup()
         return model
+
+    def _configuration(self, folder: str) -> Any:
+        configuration = self._og.Config(folder)
+        if self.provider != "cpu":
+            configuration.clear_providers()
+            configuration.append_provider(self.provider)
+        return configuration
 
     def _answer(self, case: Case, config: PackageConfig) -> dict[str, Array]:
         og = self._og
@@ -195,7 +218,7 @@ class GenAI:
         return arrays
 
     def _run_in_child(self, case: Case) -> Outcome:
-        code = "from mmref.engines.genai import child; child()"
+        code = f"from mmref.engines.genai import child; child({self.provider!r})"
         try:
             done = subprocess.run(
                 [sys.executable, "-c", code],
@@ -214,8 +237,14 @@ class GenAI:
         return Outcome.from_builtins(msgspec.json.decode(done.stdout.splitlines()[-1]))
 
 
-def child() -> None:
-    """Run the case on standard input and write its outcome as one line; for crash cases."""
+def child(provider: str) -> None:
+    """Run the case on standard input and write its outcome as one line; for crash cases.
+
+    Parameters
+    ----------
+    provider : str
+        As for `GenAI`.
+    """
     case = Case.from_json(sys.stdin.buffer.read())
-    outcome = GenAI(in_child=True).run(case)
+    outcome = GenAI(provider=provider, in_child=True).run(case)
     sys.stdout.buffer.write(msgspec.json.encode(outcome.to_builtins()) + b"\n")

@@ -9,18 +9,23 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from mmref.case import Case, Outcome
 from mmref.engines.command import Command, Failed, read_outcome
-from mmref.errors import EngineFault, MissingExtra
+from mmref.errors import EngineFault, MissingExtra, MissingProvider, Unavailable
 
 __all__ = ["Hosted", "main"]
 
 _START_SECONDS = 120.0
 _RECYCLED_AFTER = 20_000  # cases; what an engine leaks until then is little
+_UNAVAILABLE: dict[str, Callable[..., Unavailable]] = {
+    "extra": MissingExtra,
+    "provider": MissingProvider,
+}
 _SPARE_MEMORY = 8 * 2**30  # bytes a case may ask for beyond what the engine took to load
 
 
@@ -33,21 +38,25 @@ class Hosted(Command):
         As for `mmref.engines.get`.
     seconds : float
         How long it may take for a case.
+    provider : str
+        As for `mmref.engines.get`.
 
     Raises
     ------
     MissingExtra
         If the engine is not installed.
+    MissingProvider
+        If it cannot compute on the provider.
     EngineFault
         If it could not be started.
     """
 
-    def __init__(self, specification: str, *, seconds: float = 10.0) -> None:
+    def __init__(self, specification: str, *, seconds: float = 10.0, provider: str = "cpu") -> None:
         self._hello: dict[str, Any] = {}
         self._asked = 0
         self._last: tuple[Case, Outcome] | None = None
         code = "from mmref.engines.host import main; main()"
-        super().__init__([sys.executable, "-c", code, specification], seconds=seconds)
+        super().__init__([sys.executable, "-c", code, specification, provider], seconds=seconds)
         self.name = self._hello["name"]
         self.version = self._hello["version"]
         self.provider = self._hello["provider"]
@@ -86,11 +95,11 @@ class Hosted(Command):
             self._hello = msgspec.json.decode(self._ask(b"\n", _START_SECONDS))
         except (Failed, msgspec.DecodeError) as error:
             self.close()
-            where = str(self.arguments[-1])
+            where = str(self.arguments[-2])
             raise EngineFault("engine-not-started", where=where, got=str(error)) from error
         if "missing" in self._hello:
             self.close()
-            raise MissingExtra(self._hello["missing"], self._hello["extra"])
+            raise _UNAVAILABLE[self._hello["missing"]](*self._hello["arguments"])
         if "fault" in self._hello:
             self.close()
             raise EngineFault(**self._hello["fault"])
@@ -105,9 +114,13 @@ def main() -> None:
     os.dup2(2, 1)  # what an engine prints is not an answer
     sys.stdin.buffer.readline()
     try:
-        engine = engines.get(sys.argv[1])
+        engine = engines.get(sys.argv[1], provider=sys.argv[2])
     except MissingExtra as error:
-        _write(answers, {"missing": error.library, "extra": error.extra})
+        _write(answers, {"missing": "extra", "arguments": [error.library, error.extra]})
+        return
+    except MissingProvider as error:
+        arguments = [error.library, error.got, error.pip_line]
+        _write(answers, {"missing": "provider", "arguments": arguments})
         return
     except EngineFault as error:
         names = ("code", "where", "got", "expected", "hint")

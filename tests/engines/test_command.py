@@ -19,7 +19,7 @@ from mmref.differences.base import small_case
 from mmref.differential import judge
 from mmref.differential.run import run_case
 from mmref.engines.command import Command
-from mmref.errors import EngineFault
+from mmref.errors import EngineFault, MissingProvider
 from mmref.testing.strategies import cases
 
 HOW_TO = Path(__file__).parents[2] / "docs/how-to/command-engine.md"
@@ -169,3 +169,8 @@ def _alive(pid: int) -> bool:
 def test_a_program_that_cannot_be_run_is_named(command: str) -> None:
     with pytest.raises(EngineFault, match=r"command-(empty|not-found)"):
         engines.get(f"command:{command}")
+
+
+def test_a_program_is_not_told_what_to_compute_on() -> None:
+    with pytest.raises(MissingProvider, match="chooses its provider itself"):
+        engines.get("command:anything", provider="cuda")
