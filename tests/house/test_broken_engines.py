@@ -58,19 +58,3 @@ def test_nothing_is_found_in_twenty_thousand_examples_of_the_correct_port() -> N
     report = run(engine=[Port()], cases=20_000, seed=1, subject=["positions"])
     assert report.total("compared") >= 20_000
     assert report.findings == []
-
-
-@pytest.fixture(scope="module")
-def other_examples() -> list[Case]:
-    return drawn(EXAMPLES, 11)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("broken", BROKEN, ids=lambda engine: engine.__name__)
-def test_a_broken_port_is_found_with_another_seed(
-    broken: type[Port], other_examples: list[Case]
-) -> None:
-    engine = broken()
-    alone = Release(engine.name, engine.version, ())
-    kinds = (judge(case, engine.run(case), alone).kind for case in other_examples)
-    assert "new" in kinds

@@ -134,13 +134,14 @@ def test_a_real_engine_in_a_child_shows_nothing_new(tmp_path: Path, engine: str)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "cases"),
-    [("RowStart", 400), ("StaleDelta", 400), ("DroppedLastItem", 400), ("Int32Overflow", 2000)],
-)
-def test_a_campaign_finds_a_broken_port(tmp_path: Path, name: str, cases: int) -> None:
-    assert name in {engine.__name__ for engine in BROKEN}
-    found = tmp_path / "found"
-    code, report, _ = fuzz(found, "--engine", program(name), "--cases", str(cases))
+def test_a_campaign_finds_every_broken_port_within_two_thousand_examples(tmp_path: Path) -> None:
+    names = [engine.__name__ for engine in BROKEN]
+    ports = [option for name in names for option in ("--engine", program(name))]
+    options = ("--cases", "1000", "--workers", "2", "--time", "5m")
+    code, report, _ = fuzz(tmp_path / "found", *ports, "--engine", program("Port"), *options)
     assert code == 1
-    assert report["findings"]
+    assert report["cases"] == 2000
+    new = {entry["name"].split()[-1]: entry.get("new", 0) for entry in report["engines"]}
+    assert new.pop("Port") == 0
+    assert sorted(new) == sorted(names)
+    assert min(new.values()) > 0, new

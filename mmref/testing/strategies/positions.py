@@ -26,6 +26,26 @@ _RATES = (2.0, 1.0, 4.0, 25.0, 2.5)
 # at 25 a second, the first or second step of these is a whole number in float32 and less in float64
 _CLOSE = (1.16, 0.58, 1.14, 2.3, 2.32)
 
+# A campaign draws millions of cases: strategies are made once, and drawn from as seldom as will do
+_BOOLEANS = st.booleans()
+_ONE_IN_THREE = st.sampled_from([False, False, True])
+_ONE_IN_FOUR = st.sampled_from([False, False, False, True])
+_ONE_IN_EIGHT = st.sampled_from([False] * 7 + [True])
+_PADS = st.sampled_from([PAD, PAD, PAD, EOS])
+_MERGES = st.sampled_from([2, 2, 1, 3])
+_KINDS = st.lists(st.sampled_from(["text", "image", "video"]), max_size=4)
+_ANOTHER = st.sampled_from([False, True, True])
+_ADJACENT = st.sampled_from([1] * 9 + [2])
+_SIDES = sorted(((h, w) for h in range(1, 5) for w in range(1, 5)), key=sum)
+_SIZES = st.sampled_from(_SIDES)
+_FRAMES, _SPLIT_FRAMES = st.integers(1, 6), st.integers(1, 4)
+_WORDS, _STAMPS = st.integers(1, 4), st.integers(1, 2)
+# what stands around an item: four times in five a start, as often an end
+_AROUND = st.sampled_from([(True, True)] * 16 + [(True, False), (False, True)] * 4 + [(False,) * 2])
+_STEPS = st.sampled_from([0, 1, 2])
+_LONGER = st.sampled_from([0, 0, 0, 1, 2])
+_HOLES = st.integers(0, 3)
+
 
 @st.composite
 def accepted(
@@ -33,20 +53,21 @@ def accepted(
 ) -> Case:
     """Draw one case; see `mmref.testing.strategies.cases`."""
     family = draw(st.sampled_from(rows))
-    pad = draw(st.sampled_from([PAD, PAD, PAD, EOS]))
-    merge = draw(st.sampled_from([2, 2, 1, 3]))
+    pad = draw(_PADS)
+    merge = draw(_MERGES)
     specials: list[int] = []
-    if draw(st.sampled_from([False, False, True])):
+    if draw(_ONE_IN_THREE):
         specials = [pad, EOS, VISION_START, VISION_END]
     prompt = _Prompt(family, merge, specials)
-    lines = []
-    for row in range(draw(st.integers(1, max_rows))):
-        needed = ["image"] * min_images + ["video"] * min_videos if row == 0 else []
-        kinds = [*needed, *draw(st.lists(st.sampled_from(["text", "image", "video"]), max_size=4))]
+    lines: list[list[int]] = []
+    # a row at a time, so that a smaller case is found by leaving one out
+    while not lines or (len(lines) < max_rows and draw(_ANOTHER)):
+        needed = ["image"] * min_images + ["video"] * min_videos if not lines else []
+        kinds = [*needed, *draw(_KINDS)]
         line: list[int] = []
         for kind in draw(st.permutations(kinds)) if len(needed) > 1 else kinds:
             line += prompt.piece(draw, kind)
-        if not kinds and draw(st.sampled_from([True] * 7 + [False])):
+        if not kinds and not draw(_ONE_IN_EIGHT):
             line = [TEXT[0]]
         lines.append(line)
     return _assemble(draw, prompt, lines, pad)
@@ -60,29 +81,34 @@ class _Prompt:
         self.merge = merge
         self.images: list[list[int]] = []
         self.videos: list[list[int]] = []
-        self.text = st.integers(*TEXT)
-        if specials:
-            self.text = st.one_of(self.text, st.sampled_from(specials))
+        self.specials = specials
 
     def piece(self, draw: Draw, kind: str) -> list[int]:
         if kind == "text":
-            return list(draw(st.lists(self.text, min_size=1, max_size=4)))
+            return self._text(draw, _WORDS)
         if kind == "image":
             return self._block(draw, [self._image(draw) for _ in range(self._adjacent(draw))])
         if self.family.video_frames == "whole":
             return self._block(draw, [self._whole_video(draw) for _ in range(self._adjacent(draw))])
         return self._split_video(draw)
 
+    def _text(self, draw: Draw, words: st.SearchStrategy[int]) -> list[int]:
+        """Which text it is changes nothing; special tokens within it may."""
+        text = list(range(TEXT[0], TEXT[0] + draw(words)))
+        if self.specials:
+            text[-1] = draw(st.sampled_from([text[-1], *self.specials]))
+        return text
+
     def _adjacent(self, draw: Draw) -> int:
-        return int(draw(st.sampled_from([1] * 9 + [2])))
+        return int(draw(_ADJACENT))
 
     def _block(self, draw: Draw, runs: list[list[int]]) -> list[int]:
-        before = draw(st.sampled_from([[VISION_START]] * 4 + [[]]))
-        after = draw(st.sampled_from([[VISION_END]] * 4 + [[]]))
-        return [*before, *(token for run in runs for token in run), *after]
+        tokens = [token for run in runs for token in run]
+        before, after = draw(_AROUND)
+        return [VISION_START] * before + tokens + [VISION_END] * after
 
     def _size(self, draw: Draw) -> tuple[int, int]:
-        return draw(st.integers(1, 4)), draw(st.integers(1, 4))
+        return draw(_SIZES)  # type: ignore[no-any-return]
 
     def _image(self, draw: Draw) -> list[int]:
         h, w = self._size(draw)
@@ -90,22 +116,22 @@ class _Prompt:
         return [IMAGE] * (h * w)
 
     def _whole_video(self, draw: Draw) -> list[int]:
-        t = draw(st.integers(1, 6))
+        t = draw(_FRAMES)
         h, w = self._size(draw)
         self.videos.append([t, h * self.merge, w * self.merge])
         return [VIDEO] * (t * h * w)
 
     def _split_video(self, draw: Draw) -> list[int]:
-        t = draw(st.integers(1, 4))
+        t = draw(_SPLIT_FRAMES)
         h, w = self._size(draw)
         self.videos.append([t, h * self.merge, w * self.merge])
         markers = self.family.media_kinds == "by_video_markers"
         placeholder = IMAGE if markers else VIDEO
         tokens = [VIDEO_START] if markers else []
-        stamped = draw(st.booleans())
+        stamped = draw(_BOOLEANS)
         for _ in range(t):
             if stamped:
-                tokens += draw(st.lists(self.text, min_size=1, max_size=2))
+                tokens += self._text(draw, _STAMPS)
             tokens += self._block(draw, [[placeholder] * (h * w)])
         return [*tokens, VIDEO_END] if markers else tokens
 
@@ -114,25 +140,29 @@ def _assemble(draw: Draw, prompt: _Prompt, lines: list[list[int]], pad: int) -> 
     """Pad the rows to one length, with the arrays and scalars that go with them."""
     family = prompt.family
     masked_lines: list[list[tuple[int, int]]] = [[(token, 1) for token in line] for line in lines]
-    filler = st.just(pad)
-    if draw(st.sampled_from([False, False, False, True])):
-        filler = st.sampled_from([pad, IMAGE, VIDEO, VISION_START, TEXT[0]])
-    if draw(st.sampled_from([False, False, False, True])):  # masks with holes
+    fillers = [pad]
+    if draw(_ONE_IN_FOUR):
+        fillers += [IMAGE, VIDEO, VISION_START, TEXT[0]]
+    filler = st.sampled_from(fillers)
+    if draw(_ONE_IN_FOUR):  # masks with holes
         for line in masked_lines:
-            for _ in range(draw(st.integers(0, 3))):
+            for _ in range(draw(_HOLES)):
                 line.insert(draw(st.integers(0, len(line))), (draw(filler), 0))
     length = max(1, *(len(line) for line in masked_lines))
-    length += draw(st.sampled_from([0, 0, 0, 1, 2]))
+    length += draw(_LONGER)
     for line in masked_lines:
         missing = length - len(line)
+        if not missing:
+            continue
         left = draw(st.sampled_from([missing, 0, missing // 2]))
-        padding = [(draw(filler), 0) for _ in range(missing)]
+        one = len(fillers) == 1
+        padding = [(pad if one else draw(filler), 0) for _ in range(missing)]
         line[:] = padding[:left] + line + padding[left:]
     ids = np.array([[token for token, _ in line] for line in masked_lines], np.int64)
     mask = np.array([[kept for _, kept in line] for line in masked_lines], np.int64)
     arrays: dict[str, Array] = {"input_ids": ids}
-    if not mask.all() or draw(st.booleans()):
-        arrays["attention_mask"] = mask.astype(bool) if draw(st.booleans()) else mask
+    if not mask.all() or draw(_BOOLEANS):
+        arrays["attention_mask"] = mask.astype(bool) if draw(_BOOLEANS) else mask
     if prompt.images:
         arrays["image_grid_thw"] = np.array(prompt.images, np.int64)
     if prompt.videos:
@@ -141,18 +171,18 @@ def _assemble(draw: Draw, prompt: _Prompt, lines: list[list[int]], pad: int) -> 
     if prompt.merge != family.spatial_merge_size:
         scalars["spatial_merge_size"] = prompt.merge
     if family.time == "seconds":
-        close = bool(prompt.videos) and draw(st.sampled_from([False, False, True]))
+        close = bool(prompt.videos) and draw(_ONE_IN_THREE)
         rate = 25.0 if close else draw(st.sampled_from(_RATES))
         if rate != family.tokens_per_second:
             scalars["tokens_per_second"] = rate
-        if close or (prompt.videos and draw(st.booleans())):
+        if close or (prompt.videos and draw(_BOOLEANS)):
             value = st.one_of(st.sampled_from(_SECONDS), st.floats(0, 8, width=32))
             value = st.sampled_from(_CLOSE) if close else value
             count = len(prompt.videos)
             seconds = np.array(draw(st.lists(value, min_size=count, max_size=count)))
-            as_array = draw(st.booleans())
+            as_array = draw(_BOOLEANS)
             arrays["second_per_grid_ts"] = seconds.astype(np.float32) if as_array else seconds
-    steps = draw(st.sampled_from([0, 1, 2]))
+    steps = draw(_STEPS)
     if steps:
         scalars["decode_steps"] = steps
     return Case(family.name, arrays, scalars, _token_ids(family, pad))
