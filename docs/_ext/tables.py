@@ -39,7 +39,7 @@ class FamilyTable(Directive):
 
     def run(self) -> list[nodes.Node]:
         rows = [families.get(name) for name in families.names()]
-        titles = ("family", "video", "time", "merge", "media told apart", "GenAI type", "source")
+        titles = ("family", "video", "time", "merge", "media told apart", "GenAI type")
         return [
             _table(
                 titles,
@@ -51,11 +51,11 @@ class FamilyTable(Directive):
                         str(row.spatial_merge_size),
                         row.media_kinds,
                         row.genai_type or "",
-                        row.source,
                     )
                     for row in rows
                 ),
-            )
+            ),
+            _table(("family", "where its values come from"), ((r.name, r.source) for r in rows)),
         ]
 
 

@@ -28,7 +28,7 @@ app = App(
     name="mmref",
     help="The reference for multimodal positions, checked against the engines people run.",
     version=__version__,
-    help_format="plaintext",
+    help_format="markdown",
     result_action="return_value",
 )
 app.command(diff)

@@ -42,8 +42,10 @@ def explain(
         Instead of a file: the family.
     ids
         Its token ids.
-    image_grid, video_grid
-        A grid t,h,w in patches; may be repeated.
+    image_grid
+        Grid t,h,w of an image, in patches; may be repeated.
+    video_grid
+        Grid t,h,w of a video, in patches; may be repeated.
     engine
         Compare with this engine; may be repeated.
     plot

@@ -112,11 +112,12 @@ def explanation(report: Explanation) -> None:
     console.print(_prompt(report.case))
     if report.reference.status != "answer":
         console.print(f"the reference refuses it: {report.reference.message}")
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     for title in ("row", "token", "id", "kind", "item", "t", "h", "w", "slot", "feature"):
-        table.add_column(title, justify="right", no_wrap=True)
+        # two engines beside the tokens fit into 80 columns, and what does not fit is folded
+        table.add_column(title, justify="right", min_width=len(title), overflow="fold")
     for name in report.verdicts:
-        table.add_column(name.split()[0][:17], no_wrap=True)
+        table.add_column(name.split()[0].replace("onnxruntime-", ""), overflow="fold")
     for token in report.tokens[:_MOST_TOKENS]:
         table.add_row(*_token(token, report))
     if report.tokens:
@@ -135,9 +136,9 @@ def explanation(report: Explanation) -> None:
 
 def _token(token: Token, report: Explanation) -> list[Text | str]:
     item = "" if token.item < 0 else str(token.item)
-    slot, feature = ("" if value < 0 else str(value) for value in (token.slot, token.feature))
+    feature = "" if token.feature < 0 else str(token.feature)
     cells: list[Text | str] = [str(token.row), str(token.index), str(token.id), token.kind, item]
-    cells += [*(str(value) for value in token.position), slot, feature]
+    cells += [*(str(value) for value in token.position), str(token.slot), feature]
     for verdict in report.verdicts.values():
         other = verdict.actual.arrays.get("position_ids")
         if other is None or other.ndim != 3:

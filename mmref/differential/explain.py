@@ -33,7 +33,7 @@ class Token:
     position : tuple of int
         (t, h, w) by the reference.
     slot : int
-        Place in the cache: unmasked tokens before it in the row; -1 if masked.
+        Place in the cache: the index in the padded row, since padding is cached too.
     feature : int
         Row of the kind's features over the whole batch; -1 for text.
     """
@@ -153,7 +153,6 @@ def _tokens(case: Case, answer: Outcome, spans: tuple[layout.Span, ...]) -> list
     features = {"image": 0, "video": 0}
     tokens = []
     for row, line in enumerate(ids.tolist()):
-        slot = 0
         for index, token in enumerate(line):
             t, h, w = positions[:, row, index].tolist()
             kept = bool(mask[row, index])
@@ -169,11 +168,10 @@ def _tokens(case: Case, answer: Outcome, spans: tuple[layout.Span, ...]) -> list
                     span.item if span is not None else -1,
                     span.frame if span is not None and media else -1,
                     (t, h, w),
-                    slot if kept else -1,
+                    index,
                     features[kind] if media else -1,
                 )
             )
-            slot += kept
             if media:
                 features[kind] += 1
     return tokens

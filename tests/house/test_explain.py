@@ -38,7 +38,7 @@ def test_tokens_say_slot_position_and_feature() -> None:
     )
     tokens = explain(case, []).tokens
     assert [token.kind for token in tokens[:4]] == ["masked", "text", "image", "video"]
-    assert [token.slot for token in tokens] == [-1, 0, 1, 2, 0, 1, 2, -1]
+    assert [token.slot for token in tokens] == [0, 1, 2, 3, 0, 1, 2, 3]
     assert [token.feature for token in tokens] == [-1, -1, 0, 0, 1, 2, -1, -1]
     assert [token.item for token in tokens] == [-1, -1, 0, 0, 1, 1, -1, -1]
     assert tokens[5].position == (0, 0, 1)
@@ -53,6 +53,17 @@ def test_engines_are_judged() -> None:
 def test_a_refused_prompt_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("explain", *FLIGHT[:3], "151655", "--format", "pretty") == 0
     assert "the reference refuses it" in capsys.readouterr().out
+
+
+def test_eighty_columns_hold_every_number(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    engines = ["--engine", "command:cat", "--engine", "command:cat -"]
+    assert run("explain", *FLIGHT, *engines, "--format", "pretty") == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert max(len(line) for line in lines[1:6]) <= 80
+    assert any(line.split()[:6] == ["0", "1", "151655", "image", "0", "1"] for line in lines)
 
 
 def test_a_prompt_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
