@@ -13,6 +13,7 @@ import selectors
 import shlex
 import signal
 import subprocess
+import tempfile
 import time
 import weakref
 from collections.abc import Sequence
@@ -105,6 +106,7 @@ class Command:
         self._process = None
 
     def _start(self) -> subprocess.Popen[bytes]:
+        folder = tempfile.TemporaryDirectory(prefix="mmref-", ignore_cleanup_errors=True)
         try:
             process = subprocess.Popen(
                 self.arguments,
@@ -112,6 +114,7 @@ class Command:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 start_new_session=True,  # so that what it starts can be ended with it
+                env={**os.environ, "TMPDIR": folder.name},  # what it leaves goes when it goes
             )
         except OSError as error:
             raise EngineFault(
@@ -123,7 +126,7 @@ class Command:
         for pipe in (process.stdin, process.stdout, process.stderr):
             os.set_blocking(pipe.fileno(), False)  # type: ignore[union-attr]
         self._process = process
-        self._finalizer = weakref.finalize(self, _end, process)
+        self._finalizer = weakref.finalize(self, _end, process, folder)
         return process
 
     def _ask(self, request: bytes, seconds: float | None = None) -> bytes:
@@ -204,7 +207,7 @@ def _ended(process: subprocess.Popen[bytes], complaint: bytes) -> Failed:
     return Failed("crash", f"signal {-code}" if code < 0 else f"exit {code}", message)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: subprocess.Popen[bytes], folder: tempfile.TemporaryDirectory[str]) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.kill()
@@ -212,6 +215,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         with contextlib.suppress(OSError):
             pipe.close()  # type: ignore[union-attr]
     process.wait()
+    folder.cleanup()
 
 
 def read_outcome(line: bytes) -> Outcome:

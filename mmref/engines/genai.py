@@ -220,14 +220,15 @@ class GenAI:
     def _run_in_child(self, case: Case) -> Outcome:
         code = f"from mmref.engines.genai import child; child({self.provider!r})"
         try:
-            done = subprocess.run(
-                [sys.executable, "-c", code],
-                input=case.to_json(),
-                capture_output=True,
-                timeout=_CHILD_SECONDS,
-                check=False,
-                env={**os.environ, "PYTHONFAULTHANDLER": ""},
-            )
+            with tempfile.TemporaryDirectory(prefix="mmref-") as folder:  # a crash leaves its own
+                done = subprocess.run(
+                    [sys.executable, "-c", code],
+                    input=case.to_json(),
+                    capture_output=True,
+                    timeout=_CHILD_SECONDS,
+                    check=False,
+                    env={**os.environ, "PYTHONFAULTHANDLER": "", "TMPDIR": folder},
+                )
         except subprocess.TimeoutExpired:
             return Outcome("timeout", {}, "timeout", f"no answer in {_CHILD_SECONDS} s")
         if done.returncode < 0:

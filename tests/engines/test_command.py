@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -174,3 +175,15 @@ def test_a_program_that_cannot_be_run_is_named(command: str) -> None:
 def test_a_program_is_not_told_what_to_compute_on() -> None:
     with pytest.raises(MissingProvider, match="chooses its provider itself"):
         engines.get("command:anything", provider="cuda")
+
+
+def test_what_a_killed_program_leaves_behind_goes_with_it() -> None:
+    body = "import os, tempfile\n" + GOOD.replace(
+        "for line in sys.stdin:",
+        "kept = tempfile.mkdtemp()\nfor line in sys.stdin:\n    sys.exit(kept)",
+    )
+    engine = program(body)
+    outcome = engine.run(CASE)
+    assert outcome.status == "crash"
+    assert outcome.message.startswith(tempfile.gettempdir())
+    assert not Path(outcome.message).exists()
