@@ -10,8 +10,9 @@ tokens of a prompt     `RefusedMedia` (codes of `mmref.tokens.REFUSALS`)
 a name                 `UnknownName` (family, rules, engine, difference)
 rules of a release     `EngineRefusal`: the release refuses what the
                        reference accepts; names the difference
-an optional library    `MissingExtra`, and a build for a provider
-                       `MissingProvider`: the pip line that installs it
+an optional library    `MissingExtra`, a build for a provider
+                       `MissingProvider`, another release `MissingRelease`:
+                       the line that brings it
 reading a case         `BadCase`
 running an engine      `EngineFault`: the engine could not be driven at all
 =====================  =====================================================
@@ -31,6 +32,7 @@ __all__ = [
     "EngineRefusal",
     "MissingExtra",
     "MissingProvider",
+    "MissingRelease",
     "MmrefError",
     "RefusedMedia",
     "RefusedPrompt",
@@ -148,6 +150,23 @@ class MissingProvider(Unavailable, RuntimeError):
 
     def __init__(self, library: str, got: str, pip_line: str = "") -> None:
         super().__init__("missing-provider", library, got, pip_line)
+
+
+class MissingRelease(Unavailable, RuntimeError):
+    """A release of an engine was not fetched.
+
+    Parameters
+    ----------
+    name, version : str
+        As on PyPI.
+    """
+
+    def __init__(self, name: str, version: str) -> None:
+        specification = f"{name}=={version}"
+        line = f"mmref engines add {specification}"
+        super().__init__("missing-release", specification, "not installed and not fetched", line)
+        self.name = name
+        self.version = version
 
 
 class UnknownName(MmrefError, ValueError):

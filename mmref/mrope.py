@@ -212,7 +212,7 @@ def _named_release(name: str, family: Family) -> Release:
     if name not in known:
         hint = ""
         if name in differences.rules_names():
-            hint = f"that release has no 3-D positions for {family.name}"
+            hint = f"that release has no {family.name} with 3-D positions"
         raise UnknownName("rules", name, known, hint=hint)
     engine, _, version = name.rpartition("-")
     return differences.release(engine, version)

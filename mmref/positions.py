@@ -74,9 +74,10 @@ class Positions:
         mask: npt.NDArray[Any] | None = None,
         rules: PositionRules | None = None,
         before: Positions | None = None,
+        deltas: IntArray | None = None,
     ) -> None:
         self.position_ids = positions
-        self.deltas = largest + 1 - unmasked
+        self.deltas = largest + 1 - unmasked if deltas is None else deltas
         self.first_slot: int = 0 if before is None else before.next_slot
         self.next_slot: int = self.first_slot + positions.shape[2]
         self._prompt = prompt

@@ -43,6 +43,11 @@ class Prompt:
     merge: int
     rate: float
 
+    @property
+    def any_grid(self) -> bool:
+        """Whether there is any image or video."""
+        return len(self.image_grid) + len(self.video_grid) > 0
+
     def scan_arguments(self) -> tuple[Any, ...]:
         """The arguments that `mmref.kernels.layout.scan` takes before its outputs."""
         token_ids = self.token_ids

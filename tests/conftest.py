@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -19,6 +20,9 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("mmref")
+
+# wheels that the suite fetches are its own, and stay between runs
+os.environ.setdefault("MMREF_CACHE", str(Path(__file__).parents[1] / ".pytest_cache/mmref-wheels"))
 
 UNCOMPILED = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 CHECKED = os.environ.get("NUMBA_BOUNDSCHECK") == "1"

@@ -11,7 +11,7 @@ from typing import Any
 from docutils import nodes
 from docutils.parsers.rst import Directive
 
-from mmref import differences, families
+from mmref import families
 from mmref.refusals import REFUSALS
 
 VERBS = ("diff", "explain", "fuzz", "engines")
@@ -59,32 +59,6 @@ class FamilyTable(Directive):
         ]
 
 
-class DifferenceList(Directive):
-    """Every named difference of an engine."""
-
-    required_arguments = 1
-
-    def run(self) -> list[nodes.Node]:
-        found: list[nodes.Node] = []
-        for entry in differences.ALL:
-            if entry.engine != self.arguments[0]:
-                continue
-            until = f", before {entry.before}" if entry.before else ""
-            listed = nodes.definition_list_item(
-                "",
-                nodes.term("", "", nodes.literal(text=entry.id)),
-                nodes.definition(
-                    "",
-                    nodes.paragraph(text=entry.meaning),
-                    nodes.paragraph(text=entry.consequence),
-                    nodes.paragraph(text=f"{entry.kind}; since {entry.since}{until}."),
-                    nodes.paragraph(text=f"Source: {entry.source}"),
-                ),
-            )
-            found.append(listed)
-        return [nodes.definition_list("", *found)]
-
-
 class RefusalTable(Directive):
     """Every way a prompt can be refused."""
 
@@ -112,7 +86,6 @@ class CommandHelp(Directive):
 def setup(app: Any) -> dict[str, bool]:
     """Register the directives."""
     app.add_directive("families", FamilyTable)
-    app.add_directive("differences", DifferenceList)
     app.add_directive("refusals", RefusalTable)
     app.add_directive("command-help", CommandHelp)
     return {"parallel_read_safe": True}

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["diff"]
 
-Format = Literal["pretty", "json"]
+Format = Literal["pretty", "json", "markdown"]
 
 FINE, DIFFERENT, NOTHING_COMPARED = 0, 1, 3
 _QUIET_SECONDS = 2.0
@@ -29,6 +29,7 @@ def diff(
     seed: Annotated[int, Parameter(validator=validators.Number(gte=0))] = 0,
     ep: Literal["cpu", "cuda"] = "cpu",
     format: Format | None = None,
+    matrix: Annotated[bool, Parameter(negative="")] = False,
     case: Annotated[str, Parameter(allow_leading_hyphen=True)] | None = None,
 ) -> int:
     """Compare the installed engines with the reference, on thousands of prompts.
@@ -56,7 +57,10 @@ def diff(
         The execution provider. Engines that have none of it, or no device,
         are left out, with the reason.
     format
-        Default: pretty on a terminal, json when piped.
+        Default: pretty on a terminal, json when piped; markdown is for --matrix.
+    matrix
+        Write a table of engines and differences instead, with how often each
+        was met.
     case
         Run one case instead: a JSON file, - for standard input, or the id of
         a difference.
@@ -78,8 +82,15 @@ def diff(
             progress=progress.update,
         )
         progress.close()
-    if (format or ("pretty" if sys.stdout.isatty() else "json")) == "json":
-        render.json(report.to_builtins())
+    form = format or ("pretty" if sys.stdout.isatty() else "json")
+    if form == "markdown":
+        render.markdown(report)
+    elif form == "json":
+        titles, rows = report.matrix()
+        table = {"matrix": [dict(zip(titles, row, strict=True)) for row in rows]} if matrix else {}
+        render.json(report.to_builtins() | table)
+    elif matrix:
+        render.matrix(report)
     else:
         render.diff(report)
     if report.total("compared") == 0:

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import itertools
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mmref.case import Case, Outcome
+from mmref.differences import RELEASES
 from mmref.differential.explain import Explanation, Token
 from mmref.differential.fuzz import Campaign
 from mmref.differential.run import Finding, Report
+from mmref.differential.words import outcome_lines, prompt_line
 from mmref.errors import Unavailable
 
 __all__ = ["campaign", "diff", "engines", "explanation", "json", "nothing_compared"]
 
-_WIDEST = 24  # tokens of a row that are shown
 _ENGINE_KEYS = ("name", "version", "provider", "compared_as", "differences")
 _MOST_TOKENS = 200
+_WIDE = 400  # a table of many releases is wider than a terminal: nothing is cut
 _STYLES = {"new": "bold red", "vanished": "bold red", "known": "bold"}
 
 
@@ -77,7 +76,10 @@ def diff(report: Report) -> None:
     for title in ("compared", "equal", "known", "new", "skipped", "named"):
         table.add_column(title, justify="right", no_wrap=True)
     for entry in report.engines:
-        named = sum(f.engine == entry.engine.name and f.kind == "known" for f in shown)
+        named = sum(
+            (f.engine, f.version) == (entry.engine.name, entry.engine.version) and f.kind == "known"
+            for f in shown
+        )
         table.add_row(
             f"{entry.engine.name} {entry.engine.version} {entry.engine.provider}",
             *(str(value) for value in (entry.compared, entry.equal, entry.known, entry.new)),
@@ -92,12 +94,51 @@ def diff(report: Report) -> None:
                 f"as {entry.release.version}, the nearest lower release that has one"
             )
         for reason, count in entry.skipped.most_common():
-            console.print(f"skipped {count} on {entry.engine.name}: {reason}", style="dim")
+            console.print(f"skipped {count} on {entry.label}: {reason}", style="dim")
     for error in report.missing:
         console.print(unavailable(error), markup=False)
     totals = ("compared", "equal", "known", "new", "vanished", "skipped", "crashed")
     words = ", ".join(f"{report.total(name)} {name}" for name in totals)
     console.print(f"{words}; seed {report.seed}, {report.seconds:.1f} s", style="bold")
+
+
+def matrix(report: Report) -> None:
+    """Write the table of engines and differences.
+
+    Parameters
+    ----------
+    report : Report
+        Of `mmref.differential`.
+    """
+    console = Console(soft_wrap=True, highlight=False, markup=False, width=_WIDE)
+    titles, rows = report.matrix()
+    for name in dict.fromkeys(entry.engine.name for entry in report.engines):
+        columns = [at for at, title in enumerate(titles) if title.rpartition(" ")[0] == name]
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        table.add_column(name)
+        for number in columns:
+            table.add_column(titles[number].removeprefix(f"{name} "), justify="right")
+        for row in rows:
+            cells = [row[number] for number in columns]
+            if any(cells):
+                table.add_row(row[0], *cells)
+        console.print(table)
+    for error in report.missing:
+        console.print(unavailable(error))
+
+
+def markdown(report: Report) -> None:
+    """Write the same table as Markdown.
+
+    Parameters
+    ----------
+    report : Report
+        Of `mmref.differential`.
+    """
+    titles, rows = report.matrix()
+    divider = ["---", *("---:" for _ in titles[1:])]
+    for row in (titles, divider, *rows):
+        print(f"| {' | '.join(row)} |")
 
 
 def explanation(report: Explanation) -> None:
@@ -109,7 +150,7 @@ def explanation(report: Explanation) -> None:
         Of `mmref.differential.explain`.
     """
     console = _console()
-    console.print(_prompt(report.case))
+    console.print(prompt_line(report.case))
     if report.reference.status != "answer":
         console.print(f"the reference refuses it: {report.reference.message}")
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
@@ -170,8 +211,7 @@ def campaign(report: Campaign) -> None:
     names = ("compared", "equal", "known", "new", "crashed", "skipped")
     for title in names:
         table.add_column(title, justify="right", no_wrap=True)
-    for engine, counts in report.counts.items():
-        label = f"{engine} {report.versions[engine]}"
+    for label, counts in report.counts.items():
         table.add_row(label, *(str(counts[name]) for name in names))
     console.print(table)
     for fault in report.faults:
@@ -231,71 +271,22 @@ def _finding(console: Console, finding: Finding) -> None:
     title.append(f"  {finding.engine} {finding.version}, seen {finding.count}x", style="dim")
     console.print(title)
     console.print(f"  {finding.meaning}")
-    console.print(f"  prompt     {_prompt(finding.case)}")
+    console.print(f"  prompt     {prompt_line(finding.case)}")
     for name, outcome in (("reference", finding.reference), ("engine", finding.actual)):
-        for number, line in enumerate(_outcome(outcome, finding)):
+        for number, line in enumerate(outcome_lines(outcome, finding.where)):
             console.print(f"  {'' if number else name:<10} {line}")
     if finding.predicted is not None and finding.reference.status == "answer":
-        for line in _outcome(finding.predicted, finding):
+        for line in outcome_lines(finding.predicted, finding.where):
             console.print(f"  predicted  {line}", style="dim")
     console.print(f"  Reproduce with: {_reproduce(finding)}", style="dim")
     console.print()
 
 
 def _reproduce(finding: Finding) -> str:
-    command = f"mmref diff --engine {finding.engine} --case"
+    engine = finding.engine
+    if engine in RELEASES:
+        engine += f"=={finding.version}"
+    command = f"mmref diff --engine {engine} --case"
     if finding.kind != "new":
         return f"{command} {finding.id}"
     return f"echo '{finding.case.to_json().decode()}' | {command} -"
-
-
-def _prompt(case: Case) -> str:
-    """One line: family, tokens with runs folded, and whatever else is set."""
-    arrays = case.arrays
-    parts = [case.family]
-    if "input_ids" in arrays:
-        ids = arrays["input_ids"]
-        parts += ["ids", _rows(ids) if ids.size and ids.ndim == 2 else str(ids.shape)]
-    for name, value in arrays.items():
-        if name.endswith(("_grid_thw", "_sizes")) and value.ndim == 2:
-            grids = ["x".join(_number(side) for side in grid) for grid in value.tolist()]
-            parts += [name, _rows(np.array([grids]))]
-        elif name != "input_ids":
-            parts += [name, _rows(np.atleast_2d(value))]
-    parts += [f"{name}={value}" for name, value in case.scalars.items()]
-    return " ".join(parts)
-
-
-def _outcome(outcome: Outcome, finding: Finding) -> list[str]:
-    if outcome.status != "answer":
-        return [f"{outcome.status}: {outcome.error}: {outcome.message}".rstrip(": ")]
-    names = [name for name in finding.where if name in outcome.arrays]
-    lines = []
-    for name in names or list(outcome.arrays)[:1]:
-        array = outcome.arrays[name]
-        if array.ndim == 3 and (array == array[:1]).all():
-            lines.append(f"{name} t=h=w {_rows(array[0])}")
-        elif array.ndim == 3:
-            axes = zip("thw", array, strict=False)
-            lines.append(f"{name} " + "  ".join(f"{axis} {_rows(rows)}" for axis, rows in axes))
-        else:
-            lines.append(f"{name} {_rows(np.atleast_2d(array))}")
-    return lines
-
-
-def _rows(matrix: Any) -> str:
-    """Rows divided by |, runs folded as value*count, long rows cut."""
-    rows = []
-    for row in np.asarray(matrix).reshape(-1, np.asarray(matrix).shape[-1]).tolist():
-        runs = [(value, len(list(group))) for value, group in itertools.groupby(row)]
-        words = [_number(value) + (f"*{count}" if count > 1 else "") for value, count in runs]
-        if len(words) > _WIDEST:
-            words = [*words[:_WIDEST], f"... ({len(row)} in all)"]
-        rows.append(" ".join(words))
-    return " | ".join(rows)
-
-
-def _number(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(int(value))
-    return f"{value:.9g}" if isinstance(value, float) else str(value)

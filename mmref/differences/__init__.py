@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mmref.differences import genai, tokens, transformers
+from mmref.differences import genai, tokens, transformers, transformers_releases
 from mmref.differences.base import Difference, version_key
 from mmref.differences.rules import REFERENCE, PositionRules, TokenRules
 from mmref.errors import UnknownName
@@ -31,12 +31,17 @@ __all__ = [
 ]
 
 RELEASES: dict[str, tuple[str, ...]] = {
-    "transformers": ("5.24",),
+    "transformers": ("4.49", "4.52", "4.57", "5.0", "5.2", "5.3", "5.6", "5.17", "5.24"),
     "onnxruntime-genai": ("0.18",),
 }
 """The releases whose behaviour is described, oldest first."""
 
-ALL: tuple[Difference, ...] = transformers.DIFFERENCES + genai.DIFFERENCES + tokens.DIFFERENCES
+ALL: tuple[Difference, ...] = (
+    transformers.DIFFERENCES
+    + transformers_releases.DIFFERENCES
+    + genai.DIFFERENCES
+    + tokens.DIFFERENCES
+)
 """Every named difference."""
 
 _BY_ID = {difference.id: difference for difference in ALL}
@@ -186,7 +191,12 @@ def rules_names(family: Family | None = None) -> tuple[str, ...]:
     for engine, versions in RELEASES.items():
         if family is not None and engine == "onnxruntime-genai" and family.genai_type is None:
             continue
-        names += [f"{engine}-{version}" for version in versions]
+        first = family.transformers_since if family and engine == "transformers" else "0"
+        names += [
+            f"{engine}-{version}"
+            for version in versions
+            if version_key(version) >= version_key(first)
+        ]
     return tuple(names)
 
 

@@ -18,12 +18,15 @@ class PositionRules:
 
     Parameters
     ----------
-    find_media : {"runs", "one_item_a_run", "after_vision_start"}
+    find_media : {"runs", "one_item_a_run", "after_vision_start", "as_many_as_starts"}
         Runs of whole items; one item for each run, whatever its length, laid over
-        the row in order; or one item laid over what follows each vision_start that
-        a placeholder follows directly.
-    frames : {"split", "joined"}
-        For families whose videos are split into frames: whether they are.
+        the row in order; one item laid over what follows each vision_start that
+        a placeholder follows directly; or as many items as there are such vision_starts,
+        each laid over what follows the next placeholder, while families with video
+        markers take one item for each run.
+    frames : {"split", "joined", "split_if_marked"}
+        For families whose videos are split into frames: whether they are, or only
+        in families with video markers.
     padding : {"mask", "pad_id"}
         What says that a token does not exist: the mask, or the pad id, anywhere.
     unset_ids : {"unknown", "zero"}
@@ -33,11 +36,16 @@ class PositionRules:
     resume : {"max", "spatial"}
         Where text resumes after an item: the largest position on any axis plus
         one, or the item's start plus its larger side.
-    seconds : {"float32", "float64_product", "rounded"}
+    seconds : {"float32", "float64_product", "rounded", "whole", "before_rate"}
         How the time of a grid step is computed; see `mmref.kernels.mrope`.
     default_seconds : {"each_video", "each_column"}
         Whether the default of one second has an entry for each video, or one for each
         column of the token ids.
+    seconds_for : {"videos", "all_media"}
+        Whether images, too, use up an entry of the seconds.
+    grid_steps : {"apart", "collapsed"}
+        Whether the grid steps of an item have times of their own, or all have the item's
+        start times the interval, with the heights of all steps in one block.
     decode : {"max", "last_column", "empty_row_is_zero"}
         The position of the next token: the row's largest plus one; its last
         column's plus one; or the largest plus one where a row without tokens
@@ -49,20 +57,35 @@ class PositionRules:
         The same when the whole mask is passed: the new columns, or all of them.
     decode_mask : {"given", "ones"}
         The mask of the prompt's tokens in decode steps.
+    padding_holds : {"zero", "one", "one_if_marked"}
+        The position of masked places: in all families, or in those with video markers.
+    delta : {"unmasked", "padded", "padded_not_negative"}
+        What is taken from the largest position plus one: the row's unmasked tokens, or
+        its padded length; and whether families that count grid steps of whole videos cut
+        the result off at zero.
+    text_only : {"like_others", "by_the_mask"}
+        Whether a prompt without grids counts its padding's position among the largest.
     """
 
-    find_media: Literal["runs", "one_item_a_run", "after_vision_start"] = "runs"
-    frames: Literal["split", "joined"] = "split"
+    find_media: Literal["runs", "one_item_a_run", "after_vision_start", "as_many_as_starts"] = (
+        "runs"
+    )
+    frames: Literal["split", "joined", "split_if_marked"] = "split"
     padding: Literal["mask", "pad_id"] = "mask"
     unset_ids: Literal["unknown", "zero"] = "unknown"
     row_start: Literal["zero", "one_after_first"] = "zero"
     resume: Literal["max", "spatial"] = "max"
-    seconds: Literal["float32", "float64_product", "rounded"] = "float32"
+    seconds: Literal["float32", "float64_product", "rounded", "whole", "before_rate"] = "float32"
     default_seconds: Literal["each_video", "each_column"] = "each_video"
+    seconds_for: Literal["videos", "all_media"] = "videos"
+    grid_steps: Literal["apart", "collapsed"] = "apart"
     decode: Literal["max", "last_column", "empty_row_is_zero"] = "max"
     cached_decode: Literal["max", "cache_length"] = "max"
     masked_decode: Literal["max", "every_column"] = "max"
     decode_mask: Literal["given", "ones"] = "given"
+    padding_holds: Literal["zero", "one", "one_if_marked"] = "zero"
+    delta: Literal["unmasked", "padded", "padded_not_negative"] = "unmasked"
+    text_only: Literal["like_others", "by_the_mask"] = "like_others"
 
 
 REFERENCE = PositionRules()

@@ -31,7 +31,7 @@ DIFFERENCES: tuple[Difference, ...] = (
         consequence="Text and later media overlap the video in time, and the first generated "
         "token jumps ahead of the prompt. Prompts computed by 4.x, vLLM or GenAI differ.",
         source=f"{_FILE}: current_pos += max(grid_thw[1], grid_thw[2]) // merge",
-        case=small_case([[11, 11, 20]], "qwen2_vl", videos=[[2, 2, 2]]),
+        case=small_case([[20, 11, 11, 20]], videos=[[2, 2, 2]]),
         sets={"resume": "spatial"},
     ),
     Difference(
@@ -98,7 +98,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         id="transformers-row-without-tokens-refused",
         engine="transformers",
-        since="5.3.0",
+        since="5.2.0",
         meaning="A row whose tokens are all masked raises ValueError.",
         consequence="A batch with an empty row fails as a whole.",
         source=f"{_FILE}: torch.cat of an empty list",
@@ -108,7 +108,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         id="transformers-default-seconds-run-out",
         engine="transformers",
-        since="5.24",
+        since="5.3.0",
         meaning="Without seconds, the default has one entry for each column, not each video.",
         consequence="A bare StopIteration when a batch holds more videos than a row has tokens.",
         source=f"{_FILE}: iter([1] * input_ids.shape[1])",
@@ -160,7 +160,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         id="transformers-zero-grid-answered",
         engine="transformers",
-        since="5.3.0",
+        since="4.49.0",
         meaning="A grid value of zero or less is used as it is.",
         consequence="Without placeholders for it the item is skipped and later items shift.",
         source="get_vision_position_ids",
@@ -170,17 +170,17 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         id="transformers-float-ids-answered",
         engine="transformers",
-        since="5.3.0",
+        since="5.2.0",
         meaning="Token ids of a floating type are accepted: only their number matters.",
         consequence="The positions come back as floats.",
         source=_FILE,
-        case=replace(small_case([[20]], "qwen2_vl"), arrays={"input_ids": np.array([[20.5]])}),
+        case=replace(small_case([[20]]), arrays={"input_ids": np.array([[20.5]])}),
         on_refused=frozenset({"input-ids-dtype"}),
     ),
     Difference(
         id="transformers-empty-batch-answered",
         engine="transformers",
-        since="5.3.0",
+        since="5.2.0",
         meaning="A batch of no rows is answered with no positions.",
         consequence="An empty request passes unnoticed.",
         source=_FILE,
@@ -192,7 +192,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         id="transformers-larger-mask-answered",
         engine="transformers",
-        since="5.3.0",
+        since="4.49.0",
         meaning="A mask with more rows than the prompt is read row by row.",
         consequence="Another batch's mask passes unnoticed.",
         source=_FILE,
@@ -212,7 +212,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         id="transformers-merge-not-checked",
         engine="transformers",
-        since="5.3.0",
+        since="4.49.0",
         meaning="A merge size of zero or less is only noticed when an item is placed.",
         consequence="A broken configuration works for text and fails at the first image.",
         source=_FILE,
@@ -222,7 +222,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         id="transformers-position-beyond-int32",
         engine="transformers",
-        since="5.24",
+        since="4.49.0",
         meaning="Positions beyond int32 are computed; beyond int64 they wrap.",
         consequence="Wrong seconds are answered with positions that no rotary table holds.",
         source="get_vision_position_ids: (arange * time_interval).long()",
@@ -232,7 +232,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         id="transformers-rate-not-checked",
         engine="transformers",
-        since="5.24",
+        since="4.49.0",
         meaning="A tokens_per_second of zero or less is used as it is.",
         consequence="All frames of a video share one time, or time runs backwards.",
         source=_FILE,
@@ -252,7 +252,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         id="transformers-extra-seconds-ignored",
         engine="transformers",
-        since="5.24",
+        since="4.49.0",
         meaning="Seconds beyond the number of videos are ignored.",
         consequence="Seconds of another prompt pass unnoticed.",
         source=_FILE,
@@ -262,7 +262,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         id="transformers-seconds-ignored",
         engine="transformers",
-        since="5.3.0",
+        since="5.2.0",
         meaning="Families that count grid steps swallow second_per_grid_ts.",
         consequence="A caller believes that the frame rate reached the model.",
         source="models/qwen2_vl/modeling_qwen2_vl.py, get_rope_index: **kwargs",
@@ -272,7 +272,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         id="transformers-seconds-not-checked",
         engine="transformers",
-        since="5.24",
+        since="4.49.0",
         meaning="Negative, infinite and NaN seconds are used as they are.",
         consequence="Positions below zero or at the edge of int64, without an error.",
         source="get_vision_position_ids: (arange * time_interval).long()",
@@ -282,7 +282,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         id="transformers-equal-placeholder-ids",
         engine="transformers",
-        since="5.3.0",
+        since="4.49.0",
         meaning="With one id for both kinds, every placeholder is a video's.",
         consequence="Images fail with a bare TypeError; text passes.",
         source="processing_utils.py, create_mm_token_type_ids",

@@ -104,13 +104,13 @@ class Found:
         Parameters
         ----------
         fault : sequence of str
-            What makes two findings one; the first entry is the engine.
+            What makes two findings one; the first entry names the engine and its release.
         case : Case
             The case.
         verdict : Verdict
             What came of it.
         **about : object
-            More to write down: version, seed.
+            More to write down: engine, version, seed.
 
         Returns
         -------
@@ -124,7 +124,6 @@ class Found:
             if size(Case.from_file(path)) <= size(case):
                 return path
         data = {
-            "engine": fault[0],
             **about,
             "fault": list(fault),
             "where": list(verdict.where),

@@ -31,7 +31,7 @@ from mmref.differential.run import (
     skip_reason,
 )
 from mmref.engines import Engine
-from mmref.errors import Unavailable
+from mmref.errors import MissingRelease, Unavailable
 
 __all__ = ["Campaign", "Settings", "fuzz"]
 
@@ -85,10 +85,10 @@ class Campaign:
     ----------
     settings : Settings
         What was asked.
-    versions : dict of str to str
-        Engines that ran.
+    engines : dict of str to (str, str)
+        Name and version of the engines that ran, by label.
     counts : dict of str to Counter
-        By engine: ``compared``, ``equal``, ``known``, ``new``, ``crashed``, ``skipped``.
+        By label: ``compared``, ``equal``, ``known``, ``new``, ``crashed``, ``skipped``.
     findings : dict of str to int
         Files of new differences, and how often each was met.
     gone : list of str
@@ -102,7 +102,7 @@ class Campaign:
     """
 
     settings: Settings
-    versions: dict[str, str] = field(default_factory=dict)
+    engines: dict[str, tuple[str, str]] = field(default_factory=dict)
     counts: dict[str, Counter[str]] = field(default_factory=dict)
     findings: dict[str, int] = field(default_factory=dict)
     gone: list[str] = field(default_factory=list)
@@ -137,8 +137,8 @@ class Campaign:
         names = (*_COUNTS, "skipped")
         return {
             "engines": [
-                {"name": name, "version": self.versions.get(name, ""), **dict(count)}
-                for name, count in self.counts.items()
+                {"name": name, "version": version, **dict(self.counts[label])}
+                for label, (name, version) in self.engines.items()
             ],
             "totals": {name: self.total(name) for name in names},
             "findings": [{"file": name, "count": n} for name, n in sorted(self.findings.items())],
@@ -238,13 +238,14 @@ def _open(specifications: Sequence[str], campaign: Campaign) -> list[tuple[str, 
         try:
             engine = _host(specification, campaign.settings.provider)
         except Unavailable as error:
-            if specifications:
+            if specifications and not isinstance(error, MissingRelease):
                 raise
             campaign.missing.append(error)
             continue
-        opened.append((specification, EngineReport(engine, release_for(engine))))
-        campaign.versions[engine.name] = engine.version
-        campaign.counts[engine.name] = Counter()
+        entry = EngineReport(engine, release_for(engine))
+        opened.append((specification, entry))
+        campaign.engines[entry.label] = (engine.name, engine.version)
+        campaign.counts[entry.label] = Counter()
     return opened
 
 
@@ -272,10 +273,10 @@ def _replay(
             if finding.engine not in ("", entry.engine.name):
                 continue
             if skip_reason(entry.engine, finding.case) is not None:
-                campaign.counts[entry.engine.name]["skipped"] += 1
+                campaign.counts[entry.label]["skipped"] += 1
                 continue
             verdict = judge(finding.case, entry.engine.run(finding.case), entry.release)
-            _count(campaign.counts[entry.engine.name], verdict.kind, verdict.actual.status)
+            _count(campaign.counts[entry.label], verdict.kind, verdict.actual.status)
             if verdict.kind == "new":
                 campaign.findings[finding.path.name] = (
                     campaign.findings.get(finding.path.name, 0) + 1
@@ -361,12 +362,12 @@ class _Worker:
         )
         cases = draw(accepted_cases, count - refused, seed) + draw(refused_cases, refused, seed)
         self.batches += 1
-        counts: dict[str, Counter[str]] = {entry.engine.name: Counter() for entry in self.opened}
+        counts: dict[str, Counter[str]] = {entry.label: Counter() for entry in self.opened}
         findings: Counter[str] = Counter()
         done = 0
         for case in cases:
             for entry in self.opened:
-                self.compare(entry, case, seed, counts[entry.engine.name], findings)
+                self.compare(entry, case, seed, counts[entry.label], findings)
             done += 1
             if not self.goes_on():
                 break
@@ -388,9 +389,13 @@ class _Worker:
         _count(counts, verdict.kind, verdict.actual.status)
         if verdict.kind != "new":
             return
-        fault = fault_of(entry.engine.name, case, verdict)
+        fault = fault_of(entry.label, case, verdict)
         if fault not in self.met:
-            about = {"version": entry.engine.version, "seed": seed}
+            about = {
+                "engine": entry.engine.name,
+                "version": entry.engine.version,
+                "seed": seed,
+            }
             self.met[fault] = self.found.add(fault, case, verdict, **about).name
             smaller = self.shrink(entry, fault, case)
             if smaller is not None:
@@ -414,7 +419,7 @@ class _Worker:
             if time.time() > until or skip_reason(entry.engine, candidate) is not None:
                 return False
             verdict = judge(candidate, entry.engine.run(candidate), entry.release)
-            if verdict.kind != "new" or fault_of(entry.engine.name, candidate, verdict) != fault:
+            if verdict.kind != "new" or fault_of(entry.label, candidate, verdict) != fault:
                 return False
             if size(candidate) < size(smallest or case):
                 smallest = candidate

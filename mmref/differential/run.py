@@ -17,7 +17,7 @@ from mmref.differential.compare import Verdict, judge
 from mmref.differential.generate import generate_cases, generation_settings
 from mmref.differential.subjects import Subject
 from mmref.engines import Engine
-from mmref.errors import Unavailable
+from mmref.errors import MissingRelease, Unavailable
 
 __all__ = ["EngineReport", "Finding", "Report", "run", "run_case"]
 
@@ -37,6 +37,11 @@ class EngineReport:
     new: int = 0
     crashed: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def label(self) -> str:
+        """What tells two releases of one engine apart."""
+        return f"{self.engine.name} {self.engine.version}"
 
     @property
     def described(self) -> bool:
@@ -91,6 +96,30 @@ class Report:
         if name == "skipped":
             return sum(sum(report.skipped.values()) for report in self.engines)
         return sum(getattr(report, name) for report in self.engines)
+
+    def matrix(self) -> tuple[list[str], list[list[str]]]:
+        """Differences against engines: how often each was met.
+
+        Returns
+        -------
+        tuple
+            Titles (difference, then a label for each engine), and rows of text: a
+            count, ``vanished``, or nothing where the release does not have it.
+        """
+        oldest_first = sorted(
+            self.engines, key=lambda entry: (entry.engine.name, version_key(entry.engine.version))
+        )
+        labels = [entry.label for entry in oldest_first]
+        cells: dict[str, dict[str, str]] = {}
+        for finding in self.findings:
+            text = "vanished" if finding.kind == "vanished" else str(finding.count)
+            identifier = "(new)" if finding.kind == "new" else finding.id
+            cells.setdefault(identifier, {})[f"{finding.engine} {finding.version}"] = text
+        rows = [
+            [name, *(found.get(label, "") for label in labels)]
+            for name, found in sorted(cells.items())
+        ]
+        return ["difference", *labels], rows
 
     def to_builtins(self) -> dict[str, Any]:
         """The JSON form.
@@ -241,10 +270,10 @@ def run_case(case: Case, *, engine: Sequence[str | Engine] = (), provider: str =
     report = Report(opened, [], missing, 0)
     for entry in opened:
         for (name, identifier), seen in tally.known.items():
-            if name == entry.engine.name:
+            if name == entry.label:
                 report.findings.append(_finding("known", entry, identifier, seen))
         for fault, seen in tally.new.items():
-            if fault[0] == entry.engine.name:
+            if fault[0] == entry.label:
                 report.findings.append(_finding("new", entry, f"new-{seen.case.key}", seen))
     report.seconds = time.monotonic() - started
     return report
@@ -284,10 +313,10 @@ class _Tally:
             setattr(entry, verdict.kind, getattr(entry, verdict.kind) + 1)
             if verdict.kind == "known":
                 for difference in verdict.differences:
-                    key = (entry.engine.name, difference.id)
+                    key = (entry.label, difference.id)
                     self.known.setdefault(key, _Seen(case, verdict)).add(case, verdict)
             elif verdict.kind == "new":
-                fault = fault_of(entry.engine.name, case, verdict)
+                fault = fault_of(entry.label, case, verdict)
                 self.new.setdefault(fault, _Seen(case, verdict)).add(case, verdict)
 
 
@@ -321,7 +350,7 @@ def _open(
         try:
             found = engines.get(specification, provider=provider)
         except Unavailable as error:
-            if specifications:
+            if specifications and not isinstance(error, MissingRelease):
                 raise
             missing.append(error)
             continue
@@ -364,13 +393,13 @@ def _known(
         if difference.subject not in names or difference.subject not in entry.engine.subjects:
             continue
         if families.get(difference.case.family).name not in wanted:
-            seen = tally.known.get((entry.engine.name, difference.id))
+            seen = tally.known.get((entry.label, difference.id))
             if seen is not None:
                 yield _finding("known", entry, difference.id, seen)
             continue
         verdict = judge(difference.case, entry.engine.run(difference.case), entry.release)
         holds = difference in verdict.differences
-        seen = tally.known.get((entry.engine.name, difference.id))
+        seen = tally.known.get((entry.label, difference.id))
         shown = _Seen(difference.case, verdict, seen.count if seen is not None else 0)
         yield _finding("known" if holds else "vanished", entry, difference.id, shown)
 
@@ -378,7 +407,7 @@ def _known(
 def _new(
     entry: EngineReport, tally: _Tally, names: list[str], count: int, seed: int
 ) -> Iterable[Finding]:
-    own = [(key, seen) for key, seen in tally.new.items() if key[0] == entry.engine.name]
+    own = [(key, seen) for key, seen in tally.new.items() if key[0] == entry.label]
     for number, (key, seen) in enumerate(own):
         smallest = seen
         if number < _SHRUNK_KINDS and count:
@@ -406,7 +435,7 @@ def _shrink(
         if skip_reason(entry.engine, case) is not None:
             return False
         verdict = judge(case, entry.engine.run(case), entry.release)
-        return verdict.kind == "new" and fault_of(entry.engine.name, case, verdict) == key
+        return verdict.kind == "new" and fault_of(entry.label, case, verdict) == key
 
     try:
         case = hypothesis.find(

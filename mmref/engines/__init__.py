@@ -7,17 +7,22 @@ and its name in `_CLASSES`.
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
+import re
 from collections.abc import Callable
 
 from mmref.differences import version_key
 from mmref.engines.base import Engine
 from mmref.errors import EngineFault, MissingProvider, UnknownName
 
-__all__ = ["Engine", "get", "names"]
+__all__ = ["Engine", "add", "added", "get", "names"]
 
 _CLASSES = {
     "transformers": ("mmref.engines.transformers", "Transformers"),
     "onnxruntime-genai": ("mmref.engines.genai", "GenAI"),
+}
+_RELEASES = {
+    "transformers": ("mmref.engines.transformers_release", "TransformersRelease"),
 }
 _COMMAND = "command:"
 
@@ -33,13 +38,73 @@ def names() -> tuple[str, ...]:
     return tuple(_CLASSES)
 
 
+def add(specification: str) -> Engine:
+    """Have pip fetch a release of an engine into the user's cache.
+
+    Parameters
+    ----------
+    specification : str
+        ``name==version``; for engines whose releases are read out of their wheels.
+
+    Returns
+    -------
+    Engine
+        Ready to run cases.
+
+    Raises
+    ------
+    UnknownName
+        If releases of that engine cannot be added.
+    EngineFault
+        If pip cannot fetch it, or the wheel does not have what is run.
+    """
+    from mmref.engines import wheels
+
+    name, _, version = specification.partition("==")
+    if name not in _RELEASES:
+        raise UnknownName("engine", name, _RELEASES)
+    if not re.fullmatch(r"[0-9][0-9A-Za-z.!+]*", version):
+        raise EngineFault(
+            "release-unclear",
+            where=specification,
+            got="no exact version",
+            expected=f"{name}==VERSION",
+        )
+    wheel = wheels.add(name, version)
+    module, attribute = _RELEASES[name]
+    release: Callable[[str], Engine] = getattr(importlib.import_module(module), attribute)
+    try:
+        return release(version)
+    except EngineFault:
+        wheel.unlink(missing_ok=True)
+        raise
+
+
+def added() -> tuple[str, ...]:
+    """The releases that were fetched.
+
+    Returns
+    -------
+    tuple of str
+        As for `get`: ``name==version``, oldest first.
+    """
+    from mmref.engines import wheels
+
+    return tuple(
+        f"{name}=={version}"
+        for name in _RELEASES
+        for version in sorted(wheels.fetched(name), key=version_key)
+    )
+
+
 def get(specification: str, *, provider: str = "cpu") -> Engine:
     """An installed engine.
 
     Parameters
     ----------
     specification : str
-        A name of `names`, ``name==version`` to insist on a version, or
+        A name of `names`, ``name==version`` for the installed version or one that was
+        fetched (`add`), or
         ``command:PROGRAM ARGUMENTS`` for a program that reads cases and writes outcomes.
     provider : str
         What it shall compute on: ``"cpu"`` or ``"cuda"``.
@@ -57,8 +122,11 @@ def get(specification: str, *, provider: str = "cpu") -> Engine:
         If it is not installed; names the pip line.
     MissingProvider
         If it cannot compute there: no such build, or no such device.
+    MissingRelease
+        If it is neither installed nor fetched.
     EngineFault
-        If another version is installed than the one asked for, or a program cannot be run.
+        If another version is installed and mmref cannot drive that one from a wheel, or a
+        program cannot be run.
     """
     if specification.startswith(_COMMAND):
         if provider != "cpu":
@@ -69,6 +137,12 @@ def get(specification: str, *, provider: str = "cpu") -> Engine:
     name, _, version = specification.partition("==")
     if name not in _CLASSES:
         raise UnknownName("engine", name, _CLASSES)
+    if version and name in _RELEASES and version_key(version) != _installed(name):
+        if provider != "cpu":
+            raise MissingProvider(name, "what mmref asks it for is computed on the CPU")
+        module, attribute = _RELEASES[name]
+        release: Callable[[str], Engine] = getattr(importlib.import_module(module), attribute)
+        return release(version)
     module, attribute = _CLASSES[name]
     factory: Callable[..., Engine] = getattr(importlib.import_module(module), attribute)
     if provider not in getattr(factory, "providers", ("cpu",)):
@@ -83,3 +157,10 @@ def get(specification: str, *, provider: str = "cpu") -> Engine:
             hint=f'pip install "{name}=={version}"',
         )
     return engine
+
+
+def _installed(name: str) -> tuple[int, ...] | None:
+    try:
+        return version_key(importlib.metadata.version(name))
+    except importlib.metadata.PackageNotFoundError:
+        return None

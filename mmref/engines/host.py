@@ -16,7 +16,7 @@ import msgspec
 
 from mmref.case import Case, Outcome
 from mmref.engines.command import Command, Failed, read_outcome
-from mmref.errors import EngineFault, MissingExtra, MissingProvider, Unavailable
+from mmref.errors import EngineFault, MissingExtra, MissingProvider, MissingRelease, Unavailable
 
 __all__ = ["Hosted", "main"]
 
@@ -25,6 +25,7 @@ _RECYCLED_AFTER = 20_000  # cases; what an engine leaks until then is little
 _UNAVAILABLE: dict[str, Callable[..., Unavailable]] = {
     "extra": MissingExtra,
     "provider": MissingProvider,
+    "release": MissingRelease,
 }
 _SPARE_MEMORY = 8 * 2**30  # bytes a case may ask for beyond what the engine took to load
 
@@ -121,6 +122,9 @@ def main() -> None:
     except MissingProvider as error:
         arguments = [error.library, error.got, error.pip_line]
         _write(answers, {"missing": "provider", "arguments": arguments})
+        return
+    except MissingRelease as error:
+        _write(answers, {"missing": "release", "arguments": [error.name, error.version]})
         return
     except EngineFault as error:
         names = ("code", "where", "got", "expected", "hint")

@@ -18,7 +18,7 @@ import numpy as np
 
 from mmref.errors import EngineFault
 
-__all__ = ["class_of", "load"]
+__all__ = ["class_of", "load", "load_text"]
 
 
 class _Quiet:
@@ -51,15 +51,44 @@ def load(module: str, *names: str, scope: Mapping[str, Any] | None = None) -> di
         If the module has no such file or function any more.
     """
     path = _path(module)
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return load_text(path.read_text(encoding="utf-8"), str(path), *names, scope=scope)
+
+
+def load_text(
+    text: str, file: str, *names: str, scope: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Functions out of the text of a module.
+
+    Parameters
+    ----------
+    text : str
+        The module.
+    file : str
+        Its name, for tracebacks and errors.
+    *names : str
+        Top-level functions, or ``Class.method``.
+    scope : mapping, optional
+        As for `load`.
+
+    Returns
+    -------
+    dict
+        Name to function.
+
+    Raises
+    ------
+    EngineFault
+        If the text has no such function.
+    """
+    tree = ast.parse(text)
     flags = ast.parse("from __future__ import annotations").body
     space: dict[str, Any] = {"math": math, "np": np, "logger": _Quiet(), **(scope or {})}
     found: dict[str, Any] = {}
     for name in names:
-        node = _find(tree, name, module)
+        node = _find(tree, name, file)
         node.decorator_list = []
         body = ast.Module(body=[*flags, node], type_ignores=[])
-        exec(compile(body, str(path), "exec"), space)
+        exec(compile(body, file, "exec"), space)
         found[name] = space[node.name]
     return found
 

@@ -28,6 +28,58 @@ _LARGEST_GRID = 1_000_000
 _BOUND = ("get_rope_index", "get_vision_position_ids", "compute_3d_position_ids")
 
 
+def skip_reason(case: Case) -> str | None:
+    """Why a case is put to no release of transformers, or None.
+
+    Parameters
+    ----------
+    case : Case
+        The case.
+
+    Returns
+    -------
+    str or None
+        A reason that holds for a whole kind of case.
+    """
+    if "unset" in case.scalars:
+        return "a case about ids that a GenAI configuration leaves out"
+    if int(case.scalars.get("num_beams", 1)) != 1:  # type: ignore[arg-type]
+        return "beams repeat rows before positions are computed"
+    for name in ("image_grid_thw", "video_grid_thw"):
+        grid = case.arrays.get(name)
+        if grid is not None and grid.size and float(np.abs(grid).max()) > _LARGEST_GRID:
+            return f"transformers would allocate what a grid value over {_LARGEST_GRID} asks for"
+    return None
+
+
+def tensors(torch: Any, case: Case) -> dict[str, Any]:
+    """The arguments of ``get_rope_index`` that a case holds.
+
+    Parameters
+    ----------
+    torch : module
+        The torch to make tensors with.
+    case : Case
+        The case; seconds in float64 stand for a Python list.
+
+    Returns
+    -------
+    dict of str to torch.Tensor
+        By name; what the case does not give is None, but for the seconds, which are left out.
+    """
+    arguments: dict[str, Any] = {}
+    for name in ("input_ids", "attention_mask", "image_grid_thw", "video_grid_thw"):
+        value = case.arrays.get(name)
+        arguments[name] = None if value is None else torch.from_numpy(np.array(value))
+    seconds = case.arrays.get("second_per_grid_ts")
+    if seconds is not None:
+        as_list = seconds.dtype == np.float64
+        arguments["second_per_grid_ts"] = (
+            seconds.tolist() if as_list else torch.from_numpy(np.array(seconds))
+        )
+    return arguments
+
+
 class Transformers:
     """The installed transformers.
 
@@ -54,17 +106,7 @@ class Transformers:
 
     def skip(self, case: Case) -> str | None:
         """Cases about an exported model's configuration are not about transformers."""
-        if "unset" in case.scalars:
-            return "a case about ids that a GenAI configuration leaves out"
-        if int(case.scalars.get("num_beams", 1)) != 1:  # type: ignore[arg-type]
-            return "beams repeat rows before positions are computed"
-        for name in ("image_grid_thw", "video_grid_thw"):
-            grid = case.arrays.get(name)
-            if grid is not None and grid.size and float(np.abs(grid).max()) > _LARGEST_GRID:
-                return (
-                    f"transformers would allocate what a grid value over {_LARGEST_GRID} asks for"
-                )
-        return None
+        return skip_reason(case)
 
     def run(self, case: Case) -> Outcome:
         """Positions of the prompt and of what follows, or the tokens its processor makes."""
@@ -81,29 +123,17 @@ class Transformers:
         family = families.get(case.family)
         token_ids = case.ids or family.token_ids
         stub = self._stub(family, case)
-        ids = torch.from_numpy(np.array(case.arrays["input_ids"]))
-        mask_array = case.arrays.get("attention_mask")
-        mask = None if mask_array is None else torch.from_numpy(np.array(mask_array))
+        arguments = tensors(torch, case)
         types_ = torch.from_numpy(self._token_types(family, token_ids, case))
-        arguments: dict[str, Any] = {}
-        for name in ("image_grid_thw", "video_grid_thw"):
-            value = case.arrays.get(name)
-            arguments[name] = None if value is None else torch.from_numpy(np.array(value))
-        seconds = case.arrays.get("second_per_grid_ts")
-        if seconds is not None:
-            as_list = seconds.dtype == np.float64
-            arguments["second_per_grid_ts"] = (
-                seconds.tolist() if as_list else torch.from_numpy(np.array(seconds))
-            )
-        positions, deltas = stub.get_rope_index(
-            ids, mm_token_type_ids=types_, attention_mask=mask, **arguments
-        )
+        positions, deltas = stub.get_rope_index(mm_token_type_ids=types_, **arguments)
         arrays = {
             "position_ids": positions.numpy().astype(np.int64),
             "rope_deltas": deltas.reshape(-1).numpy().astype(np.int64),
         }
         if case.decode_steps:
-            arrays |= self._decode(stub, positions, deltas, mask, case.decode_steps)
+            arrays |= self._decode(
+                stub, positions, deltas, arguments["attention_mask"], case.decode_steps
+            )
         return arrays
 
     def _decode(

@@ -113,6 +113,8 @@ class Family:
     positions : {"3d", "1d"}
         Whether tokens have (t, h, w) positions or one number; the columns above that
         are about 3-D positions mean nothing for ``"1d"``.
+    transformers_since : str
+        The first described release of transformers that has the family.
     """
 
     name: str
@@ -127,3 +129,4 @@ class Family:
     source: str
     media: Media = field(default_factory=Media)
     positions: Literal["3d", "1d"] = "3d"
+    transformers_since: str = "4.49"

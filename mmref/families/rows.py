@@ -33,7 +33,9 @@ def _glm(image: int, video: int, first_marker: int, video_start: int) -> TokenId
     )
 
 
-def _whole(name: str, token_ids: TokenIds, transformers_class: str, media: Media) -> Family:
+def _whole(
+    name: str, token_ids: TokenIds, transformers_class: str, media: Media, since: str
+) -> Family:
     """Groups M1: a video is one item, its time axis counts grid steps."""
     return Family(
         name=name,
@@ -47,6 +49,7 @@ def _whole(name: str, token_ids: TokenIds, transformers_class: str, media: Media
         genai_type=None,
         source=f"transformers.models.{name}",
         media=media,
+        transformers_since=since,
     )
 
 
@@ -55,6 +58,7 @@ def _split(
     token_ids: TokenIds,
     transformers_class: str,
     media: Media,
+    since: str,
     genai_type: str | None = None,
     *,
     markers: bool = False,
@@ -72,6 +76,7 @@ def _split(
         genai_type=genai_type,
         source=f"transformers.models.{name}",
         media=media,
+        transformers_since=since,
     )
 
 
@@ -94,8 +99,8 @@ def _text_positions(name: str, token_ids: TokenIds, media: Media) -> Family:
 
 
 ROWS: tuple[Family, ...] = (
-    _whole("qwen2_vl", _QWEN, "Qwen2VLModel", expansions.QWEN2),
-    _whole("paddleocr_vl", _PADDLE, "PaddleOCRVLModel", expansions.PADDLE),
+    _whole("qwen2_vl", _QWEN, "Qwen2VLModel", expansions.QWEN2, "4.49"),
+    _whole("paddleocr_vl", _PADDLE, "PaddleOCRVLModel", expansions.PADDLE, "5.0"),
     Family(
         name="qwen2_5_vl",
         media_kinds="by_id",
@@ -109,18 +114,24 @@ ROWS: tuple[Family, ...] = (
         source="transformers.models.qwen2_5_vl",
         media=expansions.QWEN2_5,
     ),
-    _split("qwen3_vl", _QWEN, "Qwen3VLModel", expansions.QWEN3, "qwen3_vl"),
-    _split("qwen3_vl_moe", _QWEN, "Qwen3VLMoeModel", expansions.QWEN3),
-    _split("qwen3_5", _QWEN3_5, "Qwen3_5Model", expansions.QWEN3, "qwen3_5"),
-    _split("qwen3_5_moe", _QWEN3_5, "Qwen3_5MoeModel", expansions.QWEN3, "qwen3_5_moe"),
+    _split("qwen3_vl", _QWEN, "Qwen3VLModel", expansions.QWEN3, "4.57", "qwen3_vl"),
+    _split("qwen3_vl_moe", _QWEN, "Qwen3VLMoeModel", expansions.QWEN3, "4.57"),
+    _split("qwen3_5", _QWEN3_5, "Qwen3_5Model", expansions.QWEN3, "5.2", "qwen3_5"),
+    _split("qwen3_5_moe", _QWEN3_5, "Qwen3_5MoeModel", expansions.QWEN3, "5.2", "qwen3_5_moe"),
     _split(
-        "glm4v", _glm(151343, 151344, 151339, 151341), "Glm4vModel", expansions.GLM4V, markers=True
+        "glm4v",
+        _glm(151343, 151344, 151339, 151341),
+        "Glm4vModel",
+        expansions.GLM4V,
+        "4.57",
+        markers=True,
     ),
     _split(
         "glm4v_moe",
         _glm(151363, 151364, 151339, 151341),
         "Glm4vMoeModel",
         expansions.GLM4V,
+        "4.57",
         markers=True,
     ),
     _split(
@@ -128,11 +139,17 @@ ROWS: tuple[Family, ...] = (
         _glm(151343, 151344, 151339, 151361),
         "Glm46VModel",
         expansions.GLM46V,
+        "5.0",
         markers=True,
     ),
     # glm_ocr's checkpoint names GLM-4.6V's processor
     _split(
-        "glm_ocr", _glm(59280, 59281, 59256, 59258), "GlmOcrModel", expansions.GLM46V, markers=True
+        "glm_ocr",
+        _glm(59280, 59281, 59256, 59258),
+        "GlmOcrModel",
+        expansions.GLM46V,
+        "5.2",
+        markers=True,
     ),
     _text_positions(
         "gemma3",

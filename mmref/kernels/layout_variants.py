@@ -85,14 +85,10 @@ def scan_after_vision_start(
             else:
                 video += 1
                 videos -= 1
-            tokens = count_unmasked(mask, row, cursor, first)
-            if tokens > 0:
-                at = add_span(spans, at, row, TEXT, -1, 0, cursor, first, tokens, 0, 0, 0)
+            at = add_text(spans, at, mask, row, cursor, first)
             cursor = first + need
             at = add_span(spans, at, row, kind, item, 0, first, cursor, need, t, h, w)
-        tokens = count_unmasked(mask, row, cursor, length)
-        if tokens > 0:
-            at = add_span(spans, at, row, TEXT, -1, 0, cursor, length, tokens, 0, 0, 0)
+        at = add_text(spans, at, mask, row, cursor, length)
     return at
 
 
@@ -185,3 +181,84 @@ def scan_one_item_a_run(
             repeated[row] = 1
             spans[first_span, COUNT] = tokens
     return at
+
+
+@njit(cache=True, nogil=True)
+def find_token(ids, mask, row, start, token):
+    """The first unmasked place at or after ``start`` that holds a token, or -1."""
+    for index in range(start, ids.shape[1]):
+        if mask[row, index] != 0 and ids[row, index] == token:
+            return index
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def scan_as_many_as_starts(
+    ids, mask, image_grid, video_grid, merge, image_id, video_id, vision_start_id, spans, fault
+):
+    """As many items as there are vision_starts with a placeholder behind them.
+
+    Each is laid over the tokens from the next placeholder on, whatever they are and whether
+    or not a vision_start stands before it; everything else is text. A vision_start that
+    ends its row is refused. The way of transformers up to 5.2 (``get_rope_index``).
+    """
+    batch, length = ids.shape
+    limit = batch * length
+    at = 0
+    image, video = 0, 0
+    for row in range(batch):
+        images, videos = 0, 0
+        after_start = False
+        for index in range(length):
+            if mask[row, index] == 0:
+                continue
+            token = ids[row, index]
+            if after_start and token == image_id:
+                images += 1
+            elif after_start and token == video_id:
+                videos += 1
+            after_start = token == vision_start_id
+        if after_start:
+            report(fault, RUN_SHORTER, row, TEXT, -1, length, length, 0, 1)
+            return 0
+        place = 0
+        for _ in range(images + videos):
+            image_at = find_token(ids, mask, row, place, image_id) if images > 0 else length + 1
+            video_at = find_token(ids, mask, row, place, video_id) if videos > 0 else length + 1
+            kind = IMAGE if image_at < video_at else VIDEO
+            first = image_at if kind == IMAGE else video_at
+            item = image if kind == IMAGE else video
+            grid = image_grid if kind == IMAGE else video_grid
+            if image_at < 0 or video_at < 0 or item >= grid.shape[0]:
+                report(fault, NO_ITEM_LEFT, row, kind, item, place, length, 0, grid.shape[0])
+                return 0
+            t, h, w = grid[item, 0], grid[item, 1] // merge, grid[item, 2] // merge
+            need = item_tokens(t, h, w, limit)
+            if kind == IMAGE:
+                image += 1
+                images -= 1
+            else:
+                video += 1
+                videos -= 1
+            at = add_text(spans, at, mask, row, place, first)
+            room = count_unmasked(mask, row, first, length)
+            if need > room:
+                report(fault, RUN_SHORTER, row, kind, item, first, length, room, need)
+                return 0
+            place = first
+            left = need
+            while left > 0:
+                left -= mask[row, place] != 0
+                place += 1
+            at = add_span(spans, at, row, kind, item, 0, first, place, need, t, h, w)
+        at = add_text(spans, at, mask, row, place, length)
+    return at
+
+
+@njit(cache=True, nogil=True)
+def add_text(spans, at, mask, row, start, stop):
+    """A span of text over the unmasked tokens of a stretch, if it has any."""
+    tokens = count_unmasked(mask, row, start, stop)
+    if tokens == 0:
+        return at
+    return add_span(spans, at, row, TEXT, -1, 0, start, stop, tokens, 0, 0, 0)

@@ -45,18 +45,32 @@ TIME_INDEX = 0  # i
 TIME_SECONDS = 1  # truncate(float32(i) * (float32(rate) * float32(seconds)))
 TIME_SECONDS_FLOAT64 = 2  # the product rate * seconds in float64, then as above
 TIME_SECONDS_ROUNDED = 3  # round((float32(i) * seconds) * rate), halves away from zero
+TIME_SECONDS_WHOLE = 4  # i * truncate(seconds) * rate, whole numbers until a fractional rate
+TIME_SECONDS_BEFORE_RATE = 5  # truncate((float32(i) * float32(seconds)) * float32(rate))
 
 
 @njit(cache=True, nogil=True)
 def time_position(step, seconds, rate, rule):
-    """Time of grid step ``step`` of a video, in positions after its start, as float32 or int."""
-    i = np.float32(step)
+    """Time of grid step ``step`` of a video, in positions after its start, before truncation."""
+    if rule == TIME_SECONDS_WHOLE:
+        steps = step * float(math.trunc(seconds))
+        if rate == math.floor(rate):
+            return steps * rate
+        return np.float64(np.float32(steps) * np.float32(rate))
+    return np.float64(time_in_float32(np.float32(step), seconds, rate, rule))
+
+
+@njit(cache=True, nogil=True)
+def time_in_float32(i, seconds, rate, rule):
+    """The same for the rules that compute in float32."""
     if rule == TIME_SECONDS_ROUNDED:
         time = (i * np.float32(seconds)) * np.float32(rate)
         whole = np.float32(math.floor(time))
         if time - whole >= np.float32(0.5):
             whole += np.float32(1.0)
         return whole
+    if rule == TIME_SECONDS_BEFORE_RATE:
+        return (i * np.float32(seconds)) * np.float32(rate)
     if rule == TIME_SECONDS_FLOAT64:
         interval = np.float32(rate * seconds)
     else:

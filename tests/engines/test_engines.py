@@ -16,7 +16,7 @@ from mmref.differences.base import small_case
 from mmref.differential import judge, predict, unlike
 from mmref.differential.run import run
 from mmref.engines import Engine
-from mmref.errors import EngineFault, EngineRefusal, MissingExtra, UnknownName
+from mmref.errors import EngineFault, EngineRefusal, MissingExtra, MissingRelease, UnknownName
 from mmref.testing.strategies import cases
 
 GENAI_FAMILIES = [name for name in families.names() if families.get(name).genai_type]
@@ -136,8 +136,14 @@ def test_run_draws_the_same_cases_for_the_same_seed() -> None:
 def test_unknown_engine_and_version() -> None:
     with pytest.raises(UnknownName, match="did you mean 'transformers'"):
         engines.get("transformer")
-    with pytest.raises(EngineFault, match=r'pip install "transformers==4\.57\.1"'):
-        engines.get("transformers==4.57.1")
+    with pytest.raises(MissingRelease, match=r"mmref engines add transformers==4\.1"):
+        engines.get("transformers==4.1")
+
+
+def test_a_version_that_is_not_read_from_a_wheel_must_be_installed() -> None:
+    _genai()
+    with pytest.raises(EngineFault, match=r'pip install "onnxruntime-genai==0\.1"'):
+        engines.get("onnxruntime-genai==0.1")
 
 
 def test_missing_engine_names_the_pip_line() -> None:

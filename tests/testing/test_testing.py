@@ -172,7 +172,7 @@ def test_the_engine_of_the_how_to_can_fail(engine_folder: Path) -> None:
     ("options", "message"),
     [
         (["--mmref-family", "qwen9_vl"], "did you mean 'qwen2_vl'|did you mean 'qwen3_vl'"),
-        (["--mmref-rules", "transformers-5.2"], "did you mean 'transformers-5.24'"),
+        (["--mmref-rules", "transformers-5.25"], "did you mean 'transformers-5.2"),
     ],
 )
 def test_unknown_options_are_named(tmp_path: Path, options: list[str], message: str) -> None:
