@@ -18,10 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from mmref import case_form
+from mmref.case_steps import Step
 from mmref.errors import BadCase
 from mmref.families.row import TokenIds
 
-__all__ = ["SUBJECTS", "Array", "Case", "Outcome", "Scalar"]
+__all__ = ["SUBJECTS", "Array", "Case", "Outcome", "Scalar", "Step"]
 
 SUBJECTS = ("positions", "tokens")
 """What a case can be about."""
@@ -65,6 +66,8 @@ class Case:
         Fields of `mmref.families.TokenIds`; default: the family's.
     subject : str
         What is asked.
+    steps : tuple of Step
+        What follows a prompt of the subject ``positions``, in order.
 
     Examples
     --------
@@ -78,6 +81,7 @@ class Case:
     scalars: Mapping[str, Scalar] = field(default_factory=dict)
     token_ids: Mapping[str, int] | None = None
     subject: str = "positions"
+    steps: tuple[Step, ...] = ()
 
     @property
     def ids(self) -> TokenIds | None:
@@ -99,7 +103,8 @@ class Case:
     def size(self) -> int:
         """How large the case is, to find the smallest: tokens, or characters and pixels."""
         if "input_ids" in self.arrays:
-            return int(self.arrays["input_ids"].size)
+            later = sum(int(step.arrays["input_ids"].size) for step in self.steps if step.arrays)
+            return int(self.arrays["input_ids"].size) + later + len(self.steps)
         pixels = sum(int(array.sum()) for array in self.arrays.values())
         return sum(map(len, self.texts)) + pixels
 
@@ -156,6 +161,8 @@ class Case:
             data["scalars"] = {name: _float_out(value) for name, value in self.scalars.items()}
         if self.token_ids is not None:
             data["token_ids"] = dict(self.token_ids)
+        if self.steps:
+            data["steps"] = [step.to_builtins(_array_out) for step in self.steps]
         return data
 
     def to_json(self, *, indent: int | None = None) -> bytes:
@@ -218,7 +225,15 @@ class Case:
             if name in arrays and arrays[name].ndim == 1:  # a vector is one row
                 arrays[name] = arrays[name].reshape(1, -1)
         scalars = {name: _float_in(value) for name, value in form.scalars.items()}
-        return cls(form.family, arrays, scalars, token_ids, form.subject)
+        steps = tuple(
+            Step.from_builtins(step, number, _array_in) for number, step in enumerate(form.steps)
+        )
+        if steps and form.subject != "positions":
+            raise BadCase("bad-case", where="case, steps", got=f"a case of {form.subject}")
+        if steps and "decode_steps" in form.scalars:
+            got, expected = "steps and decode_steps", "one of them; {'generate': n} is a step"
+            raise BadCase("bad-case", where="case, steps", got=got, expected=expected)
+        return cls(form.family, arrays, scalars, token_ids, form.subject, steps)
 
     @classmethod
     def from_json(cls, text: bytes | str) -> Case:
@@ -277,6 +292,7 @@ class _CaseForm(msgspec.Struct, forbid_unknown_fields=True):
     scalars: dict[str, int | float | str | list[str]] = {}
     token_ids: dict[str, int] | None = None
     subject: str = "positions"
+    steps: list[Any] = []
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -291,7 +307,9 @@ class Outcome:
         ``position_ids`` (3, batch, seq), ``rope_deltas`` (batch,),
         ``attention_mask`` (batch, seq), and after ``decode_steps``:
         ``next_position_ids`` (3, batch, steps), ``cached_position_ids``,
-        ``masked_position_ids``, ``next_attention_mask`` (batch, seq + steps).
+        ``masked_position_ids``, ``next_attention_mask`` (batch, seq + steps). For each
+        step k of the case, counted from 1, ``step_k_position_ids`` (3, batch, tokens),
+        ``step_k_cached`` (1,), the tokens in the cache before it, and ``step_k_mask``.
     error : str
         Type or code of the error, unless it answered.
     message : str

@@ -44,6 +44,7 @@ REFUSALS: dict[str, str] = {
     "unused-item": "items without placeholders",
     "extend-batch": "appended tokens of another batch size",
     "slot-outside": "a chunk or a rewind outside the tokens",
+    "generate-from-nothing": "tokens that are generated after no token at all",
     "rewind-inside-item": "a rewind to the middle of an item",
     "rows-outside": "rows that the batch does not have",
     "rules-after-prompt": "what follows a prompt, by the rules of a release",

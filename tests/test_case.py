@@ -11,11 +11,11 @@ from support import assert_same
 
 from mmref.case import Case, Outcome
 from mmref.errors import BadCase
-from mmref.testing.strategies import cases, refused_cases
+from mmref.testing.strategies import cases, conversations, refused_cases
 
 
 @settings(max_examples=300)
-@given(cases() | refused_cases())
+@given(cases() | refused_cases() | conversations())
 def test_round_trip(case: Case) -> None:
     again = Case.from_json(case.to_json())
     assert again.to_json() == case.to_json()
@@ -28,6 +28,7 @@ def test_round_trip(case: Case) -> None:
         assert other.dtype == array.dtype
         assert other.shape == array.shape
         assert np.array_equal(other, array, equal_nan=array.dtype.kind == "f")
+    assert [step.action for step in again.steps] == [step.action for step in case.steps]
 
 
 def test_outcome_round_trip() -> None:
@@ -43,6 +44,10 @@ def test_a_typed_case_needs_little() -> None:
     assert case.subject == "positions"
     vector = Case.from_json('{"family": "qwen2_vl", "arrays": {"input_ids": [5, 6]}}')
     assert vector.arrays["input_ids"].tolist() == [[5, 6]]
+
+
+def _with_steps(steps: str, scalars: str = "") -> str:
+    return _with_scalars(scalars)[:-1] + f', "steps": {steps}}}'
 
 
 def _with_scalars(scalars: str) -> str:
@@ -76,6 +81,17 @@ def _with_scalars(scalars: str) -> str:
         (_with_scalars('"spatial_merge_size": 2.5'), "an integer"),
         (_with_scalars('"tokens_per_second": "fast"'), "a number"),
         (_with_scalars('"unset": ["colour"]'), "a list of"),
+        (_with_steps("5"), "array"),
+        (_with_steps("[5]"), "append"),
+        (_with_steps('[{"generate": 0}]'), "from 1 on"),
+        (_with_steps('[{"generate": true}]'), "from 1 on"),
+        (_with_steps('[{"rewind": -1}]'), "from 0 on"),
+        (_with_steps('[{"rewind": 1, "generate": 1}]'), "append"),
+        (_with_steps('[{"append": {}}]'), "append"),
+        (_with_steps('[{"append": {"input_ids": [[1]], "pixels": [1]}}]'), "not known"),
+        (_with_steps('[{"append": {"input_ids": "a"}}]'), "a list of numbers"),
+        (_with_steps("[" + ",".join(['{"rewind": 0}'] * 65) + "]"), "at most 64"),
+        (_with_steps('[{"rewind": 0}]', '"decode_steps": 1'), "one of them"),
         ('{"family": "x", "arrays": {"input_ids": [[1]]}, "colour": 1}', "unknown field"),
         ('{"family": "x", "arrays": {"input_ids": [[1]]}, "subject": "y"}', "one of positions"),
         ('{"family": "x", "arrays": {"input_ids": [[1]]}, "token_ids": {"q": 1}}', "token id"),

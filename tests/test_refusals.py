@@ -154,6 +154,7 @@ def test_every_code_has_a_test() -> None:
         "rows-outside",
         "rules-after-prompt",
         "cumulative-lengths",
+        "generate-from-nothing",  # of a case's steps; in REFUSED_KINDS
     }
     assert tested | elsewhere | {"mask-dtype"} == set(layout.REFUSALS)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mmref.differences import genai, tokens, transformers, transformers_releases
+from mmref.differences import genai, genai_steps, tokens, transformers, transformers_releases
 from mmref.differences.base import Difference, version_key
 from mmref.differences.rules import REFERENCE, PositionRules, TokenRules
 from mmref.errors import UnknownName
@@ -40,6 +40,7 @@ ALL: tuple[Difference, ...] = (
     transformers.DIFFERENCES
     + transformers_releases.DIFFERENCES
     + genai.DIFFERENCES
+    + genai_steps.DIFFERENCES
     + tokens.DIFFERENCES
 )
 """Every named difference."""

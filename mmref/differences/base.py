@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from mmref.case import Array, Case, Scalar
+from mmref.case import Array, Case, Scalar, Step
 
-__all__ = ["Difference", "Refuses", "small_case", "token_case", "version_key"]
+__all__ = ["Difference", "Refuses", "append", "small_case", "token_case", "version_key"]
 
 # (prompt, spans, scalars) -> whether the engine refuses; prompt is a mmref.layout.Prompt
 Refuses = Callable[[Any, Any, Mapping[str, Scalar]], bool]
@@ -106,6 +106,7 @@ def small_case(
     mask: list[list[int]] | None = None,
     seconds: Array | None = None,
     token_ids: Mapping[str, int] | None = None,
+    steps: tuple[Step, ...] = (),
     **scalars: Scalar,
 ) -> Case:
     """A case as one writes it by hand, with the small token ids of the generated ones.
@@ -125,6 +126,8 @@ def small_case(
         float64 stands for a Python list.
     token_ids : mapping of str to int, optional
         Ids to change.
+    steps : tuple of Step
+        What follows.
     **scalars : int, float, str or list of str
         Scalars of the case.
 
@@ -142,7 +145,30 @@ def small_case(
         arrays["video_grid_thw"] = np.array(videos, np.int64)
     if seconds is not None:
         arrays["second_per_grid_ts"] = seconds
-    return Case(family, arrays, scalars, {**_SMALL_IDS, **(token_ids or {})})
+    return Case(family, arrays, scalars, {**_SMALL_IDS, **(token_ids or {})}, steps=steps)
+
+
+def append(
+    ids: list[list[int]],
+    *,
+    images: list[list[int]] | None = None,
+    videos: list[list[int]] | None = None,
+) -> Step:
+    """A step that appends, as one writes it by hand.
+
+    Parameters
+    ----------
+    ids : list of list of int
+        The new tokens.
+    images, videos : list of list of int, optional
+        Grids of the new items.
+
+    Returns
+    -------
+    Step
+        The step.
+    """
+    return Step("append", 0, small_case(ids, images=images, videos=videos).arrays)
 
 
 def token_case(

@@ -65,6 +65,17 @@ class PositionRules:
         the result off at zero.
     text_only : {"like_others", "by_the_mask"}
         Whether a prompt without grids counts its padding's position among the largest.
+    later_media : {"placed", "as_text"}
+        What media of a later turn are.
+    after_rewind : {"recounted", "same_delta"}
+        The position that follows a rewind: as if the kept tokens were all there ever was, or
+        their number plus the delta of the prompt.
+    rewound_cache : {"cut", "kept"}
+        What a rewind leaves in the cache: the tokens that are kept, or all.
+    generate_after_rewind : {"continues", "repeats_last"}
+        Whether the last token that a rewind keeps goes in once more when tokens are generated.
+    last_generated : {"cached", "lost"}
+        Whether the last generated token is in the cache when others are appended.
     """
 
     find_media: Literal["runs", "one_item_a_run", "after_vision_start", "as_many_as_starts"] = (
@@ -86,6 +97,11 @@ class PositionRules:
     padding_holds: Literal["zero", "one", "one_if_marked"] = "zero"
     delta: Literal["unmasked", "padded", "padded_not_negative"] = "unmasked"
     text_only: Literal["like_others", "by_the_mask"] = "like_others"
+    later_media: Literal["placed", "as_text"] = "placed"
+    after_rewind: Literal["recounted", "same_delta"] = "recounted"
+    rewound_cache: Literal["cut", "kept"] = "cut"
+    generate_after_rewind: Literal["continues", "repeats_last"] = "continues"
+    last_generated: Literal["cached", "lost"] = "cached"
 
 
 REFERENCE = PositionRules()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -92,6 +92,8 @@ def judge(case: Case, actual: Outcome, release: Release) -> Verdict:
         ``known`` only if the prediction equals the outcome exactly (for prompts the
         reference accepts), or if a difference says that such a prompt is answered.
     """
+    if case.steps and actual.status == "answer" and not any(map(_of_a_step, actual.arrays)):
+        case = replace(case, steps=())  # an engine that answers prompts alone is asked no more
     expected = reference(case)
     where = unlike(expected, actual)
     if expected.status == "refusal":
@@ -114,6 +116,10 @@ def judge(case: Case, actual: Outcome, release: Release) -> Verdict:
         return Verdict("equal", (), (), expected, predicted, actual)
     named = _took_part(case, actual, release)
     return Verdict("known", named, where, expected, predicted, actual)
+
+
+def _of_a_step(name: str) -> bool:
+    return name.startswith("step_")
 
 
 def _took_part(case: Case, actual: Outcome, release: Release) -> tuple[Difference, ...]:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from mmref.case import Case, Outcome
 from mmref.differences import REFERENCE, Release
+from mmref.differential import steps as later
 from mmref.errors import EngineRefusal, RefusedPrompt
 from mmref.positions import Positions, by_reference
 from mmref.prompt import Prompt, read_prompt
@@ -104,6 +105,12 @@ def _outcome(positions: Positions, case: Case, release: Release | None) -> Outco
         arrays["next_attention_mask"] = positions.attention_mask(steps)
         arrays["cached_position_ids"] = _cached(positions, rules.cached_decode)
         arrays["masked_position_ids"] = _masked(positions, rules.masked_decode)
+    if case.steps:
+        arrays |= (
+            later.reference(positions, case)
+            if release is None
+            else later.by_rules(positions, case, rules)
+        )
     beams = int(case.scalars.get("num_beams", 1))  # type: ignore[arg-type]
     if beams > 1:
         arrays = {name: _repeat_rows(array, beams) for name, array in arrays.items()}

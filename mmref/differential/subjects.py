@@ -20,9 +20,15 @@ __all__ = ["Subject", "get", "predict", "reference"]
 
 
 def _position_cases(families: Sequence[str]) -> tuple[Any, Any]:
-    from mmref.testing.strategies import cases, refused_cases
+    from hypothesis import strategies as st
 
-    return cases(family=families), refused_cases(family=families)
+    from mmref.testing.strategies import cases, conversations, refused_cases
+
+    prompts = cases(family=families)
+    talks = conversations(family=families)
+    # one in ten goes on after the prompt
+    accepted = st.integers(0, 9).flatmap(lambda number: talks if number == 9 else prompts)
+    return accepted, refused_cases(family=families)
 
 
 def _position_corners() -> dict[str, Case]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from mmref.case import Case, Outcome
+from mmref.case import Array, Case, Outcome
 
 __all__ = ["outcome_lines", "prompt_line"]
 
@@ -28,8 +28,16 @@ def prompt_line(case: Case) -> str:
     str
         Plain text.
     """
-    arrays = case.arrays
-    parts = [case.family]
+    parts = [case.family, *_arrays(case.arrays)]
+    parts += [f"{name}={value}" for name, value in case.scalars.items()]
+    for step in case.steps:
+        parts += ["then", step.action]
+        parts += _arrays(step.arrays) if step.arrays else [str(step.count)]
+    return " ".join(parts)
+
+
+def _arrays(arrays: Mapping[str, Array]) -> list[str]:
+    parts: list[str] = []
     if "input_ids" in arrays:
         ids = arrays["input_ids"]
         parts += ["ids", _rows(ids) if ids.size and ids.ndim == 2 else str(ids.shape)]
@@ -39,8 +47,7 @@ def prompt_line(case: Case) -> str:
             parts += [name, _rows(np.array([grids]))]
         elif name != "input_ids":
             parts += [name, _rows(np.atleast_2d(value))]
-    parts += [f"{name}={value}" for name, value in case.scalars.items()]
-    return " ".join(parts)
+    return parts
 
 
 def outcome_lines(outcome: Outcome, where: Sequence[str]) -> list[str]:

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections import OrderedDict
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mmref import families
-from mmref.case import Case, Outcome
+from mmref.case import Case, Outcome, Step
 from mmref.engines.genai_tokens import TokenProcessors
 from mmref.errors import MissingExtra, MissingProvider
 from mmref.probes import PackageConfig, write_package
@@ -101,7 +102,12 @@ class GenAI:
         ids, mask = case.arrays["input_ids"], case.arrays.get("attention_mask")
         if mask is not None and (mask.shape != ids.shape or not np.isin(mask, (0, 1)).all()):
             return "a mask that is none: the engine takes no mask at all"
-        if ids.shape[-1] + case.decode_steps > CONTEXT_LENGTH:
+        appended = [step.arrays for step in case.steps if step.arrays]
+        if case.steps and (
+            len(ids) > 1 or any(len(a["input_ids"]) > 1 or "attention_mask" in a for a in appended)
+        ):
+            return "steps of several rows, or with padding: the engine continues one row of tokens"
+        if ids.shape[-1] + _later_tokens(case) > CONTEXT_LENGTH:
             return f"more than the {CONTEXT_LENGTH} tokens of a probe package"
         return None
 
@@ -185,23 +191,13 @@ class GenAI:
             ids = np.where(np.asarray(mask) != 0, ids, pad)
         parameters = og.GeneratorParams(model)
         parameters.set_search_options(
-            max_length=ids.shape[1] + case.decode_steps + 1,
+            max_length=ids.shape[1] + _later_tokens(case) + 1,
             batch_size=ids.shape[0],
             do_sample=False,
             num_beams=int(case.scalars.get("num_beams", 1)),  # type: ignore[arg-type]
         )
         generator = og.Generator(model, parameters)
-        tensors = og.NamedTensors()
-        for name in ("image_grid_thw", "video_grid_thw"):
-            if name in case.arrays:
-                tensors[name] = np.ascontiguousarray(case.arrays[name])
-        if "second_per_grid_ts" in case.arrays:
-            seconds = np.asarray(case.arrays["second_per_grid_ts"])
-            tensors["second_per_grid_ts"] = seconds.astype(np.float32)
-        if ids.dtype.kind == "i":
-            ids = ids.astype(np.int32)  # the type its tokenizer makes
-        tensors["input_ids"] = np.ascontiguousarray(ids)
-        generator.set_inputs(tensors)
+        generator.set_inputs(self._tensors({**case.arrays, "input_ids": ids}))
         arrays = {
             "position_ids": np.array(generator.get_input("position_ids")),
             "attention_mask": np.array(generator.get_input("attention_mask")),
@@ -215,7 +211,57 @@ class GenAI:
         if following:
             arrays["next_position_ids"] = np.concatenate(following, axis=-1)
             arrays["next_attention_mask"] = np.array(generator.get_input("attention_mask"))
+        pending = False
+        for number, later in enumerate(case.steps, start=1):
+            pending = self._step(generator, later, number, pending, arrays)
         return arrays
+
+    def _tensors(self, arrays: Mapping[str, Array]) -> Any:
+        tensors = self._og.NamedTensors()
+        for name in ("image_grid_thw", "video_grid_thw"):
+            if name in arrays:
+                tensors[name] = np.ascontiguousarray(arrays[name])
+        if "second_per_grid_ts" in arrays:
+            seconds = np.asarray(arrays["second_per_grid_ts"])
+            tensors["second_per_grid_ts"] = seconds.astype(np.float32)
+        ids = arrays["input_ids"]
+        if ids.dtype.kind == "i":
+            ids = ids.astype(np.int32)  # the type its tokenizer makes
+        tensors["input_ids"] = np.ascontiguousarray(ids)
+        return tensors
+
+    def _step(
+        self, generator: Any, step: Step, number: int, pending: bool, arrays: dict[str, Array]
+    ) -> bool:
+        """Do one step and add what the decoder got; whether a generated token waits to go in."""
+        seen: list[Array] = []
+        cached = 0
+
+        def look() -> None:
+            nonlocal cached
+            if not seen:
+                cached = np.array(generator.get_input("past_key_values.0.key")).shape[2]
+            seen.append(np.array(generator.get_input("position_ids")))
+
+        if step.action == "rewind":
+            total = generator.token_count()
+            generator.rewind_to(step.count)
+            return pending and step.count == total
+        if step.action == "append":
+            if len(step.arrays) > 1:
+                generator.set_inputs(self._tensors(step.arrays))
+            else:
+                generator.append_tokens(step.arrays["input_ids"].astype(np.int32).ravel())
+            look()
+        for call in range(step.count):  # a call shows what the one before it made
+            generator.generate_next_token()
+            if call or pending:
+                look()
+        if seen:
+            arrays[f"step_{number}_position_ids"] = np.concatenate(seen, axis=-1)
+            arrays[f"step_{number}_mask"] = np.array(generator.get_input("attention_mask"))
+            arrays[f"step_{number}_cached"] = np.array([cached], np.int64)
+        return step.action == "generate"
 
     def _run_in_child(self, case: Case) -> Outcome:
         code = f"from mmref.engines.genai import child; child({self.provider!r})"
@@ -236,6 +282,11 @@ class GenAI:
         if done.returncode != 0:
             return Outcome("crash", {}, f"exit {done.returncode}", "the process ended")
         return Outcome.from_builtins(msgspec.json.decode(done.stdout.splitlines()[-1]))
+
+
+def _later_tokens(case: Case) -> int:
+    appended = (int(step.arrays["input_ids"].size) for step in case.steps if step.arrays)
+    return case.decode_steps + sum(step.count for step in case.steps) + sum(appended)
 
 
 def child(provider: str) -> None:

@@ -41,6 +41,8 @@ def skip_reason(case: Case) -> str | None:
     str or None
         A reason that holds for a whole kind of case.
     """
+    if case.steps:
+        return "what follows a prompt is the caller's to feed"
     if "unset" in case.scalars:
         return "a case about ids that a GenAI configuration leaves out"
     if int(case.scalars.get("num_beams", 1)) != 1:  # type: ignore[arg-type]

@@ -234,9 +234,14 @@ def decoder(path: str, vocabulary: int, favourite: int) -> None:
     logits = graph.node("Add", logits, graph.nothing_of(mask))
     logits = graph.node("Add", logits, graph.nothing_of(positions))
     graph.output(logits, "logits", "FLOAT", ["batch", "seq", vocabulary])
-    one = graph.constant(np.array([1], np.int64))
-    new = graph.node("Unsqueeze", embeds, one)
+    # the cache grows with the mask and not with what is in it, so that a cache that has gone
+    # wrong is seen (its length can be read back) instead of ending the run
+    rows = graph.node("Shape", mask, start=0, end=1)
+    total = graph.node("Shape", mask, start=1, end=2)
+    heads, width = (graph.constant(np.array([n], np.int64)) for n in (1, HIDDEN))
+    shape = graph.node("Concat", rows, heads, total, width, axis=0)
+    empty = graph.node("Expand", graph.constant(np.zeros(1, np.float32)), shape)
     for value, part in zip(past, ("key", "value"), strict=True):
-        present = graph.node("Concat", value, new, axis=2)
+        present = graph.node("Add", empty, graph.nothing_of(value))
         graph.output(present, f"present.0.{part}", "FLOAT", ["batch", 1, "total", HIDDEN])
     graph.save(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from mmref.differential import judge, predict, unlike
 from mmref.differential.run import run
 from mmref.engines import Engine
 from mmref.errors import EngineFault, EngineRefusal, MissingExtra, MissingRelease, UnknownName
-from mmref.testing.strategies import cases
+from mmref.testing.strategies import cases, conversations
 
 GENAI_FAMILIES = [name for name in families.names() if families.get(name).genai_type]
 
@@ -77,6 +78,24 @@ def test_every_difference_is_shown_by_its_smallest_case(
     verdict = judge(difference.case, engine.run(difference.case), release)
     assert verdict.kind == "known"
     assert difference in verdict.differences
+
+
+def test_random_conversations_show_nothing_new() -> None:
+    engine = _genai()
+    release = differences.nearest_release(engine.name, engine.version)
+    kinds: Counter[str] = Counter()
+
+    @settings(max_examples=600)
+    @given(conversations(family=GENAI_FAMILIES, max_steps=6))
+    def check(case: Case) -> None:
+        assert engine.skip(case) is None
+        verdict = judge(case, engine.run(case), release)
+        kinds[verdict.kind] += 1
+        assert verdict.kind != "new", verdict.where
+
+    check()
+    assert kinds["known"] > 100
+    assert kinds["equal"] > 20
 
 
 def test_genai_crash_is_an_outcome_and_not_the_end() -> None:

@@ -19,7 +19,7 @@ from mmref import mrope
 from mmref.differences.base import small_case
 from mmref.testing import assert_positions
 from mmref.testing.selection import selected_cases
-from mmref.testing.strategies import cases, grids, masks, prompts
+from mmref.testing.strategies import cases, conversations, grids, masks, prompts
 
 ROOT = Path(__file__).parents[2]
 HOW_TO = ROOT / "docs/how-to/test-your-engine.md"
@@ -36,6 +36,19 @@ REACHED: dict[str, tuple[Any, Callable[[Any], bool]]] = {
     "a hole": (masks((1, 4), holes=True), lambda mask: mask.tolist() == [[1, 0, 1, 1]]),
     "an empty row": (masks((2, 3), empty_rows=True), lambda mask: not mask[1].any()),
     "a video": (prompts(family="qwen2_vl"), lambda prompt: "video_grid_thw" in prompt),
+    "a later image": (
+        conversations(family="qwen2_vl"),
+        lambda case: any("image_grid_thw" in step.arrays for step in case.steps),
+    ),
+    "six steps": (conversations(), lambda case: len(case.steps) == 6),
+    "a rewind to the start": (
+        conversations(),
+        lambda case: any(step.action == "rewind" and step.count == 0 for step in case.steps),
+    ),
+    "generated after a rewind": (
+        conversations(),
+        lambda case: [step.action for step in case.steps][:2] == ["rewind", "generate"],
+    ),
     "a batch": (prompts(), lambda prompt: len(prompt["input_ids"]) == 4),
 }
 
@@ -44,6 +57,14 @@ REACHED: dict[str, tuple[Any, Callable[[Any], bool]]] = {
 def test_strategies_reach(name: str) -> None:
     strategy, condition = REACHED[name]
     assert condition(find(strategy, condition, settings=settings(max_examples=2000)))
+
+
+def test_conversations_shrink() -> None:
+    smallest = find(conversations(family="qwen2_vl"), lambda case: True)
+    assert smallest.arrays["input_ids"].tolist() == [[20]]
+    assert [step.action for step in smallest.steps] == ["append"]
+    rewound = find(conversations(family="qwen2_vl"), lambda case: case.steps[-1].action == "rewind")
+    assert [step.action for step in rewound.steps] == ["rewind"]
 
 
 @pytest.mark.parametrize(

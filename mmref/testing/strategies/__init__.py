@@ -19,10 +19,18 @@ try:
 except ImportError as error:
     raise MissingExtra("hypothesis", "testing") from error
 
-from mmref.testing.strategies import positions, refused
+from mmref.testing.strategies import positions, refused, steps
 from mmref.testing.strategies.parts import grids, masks
 
-__all__ = ["REFUSED_KINDS", "cases", "grids", "masks", "prompts", "refused_cases"]
+__all__ = [
+    "REFUSED_KINDS",
+    "cases",
+    "conversations",
+    "grids",
+    "masks",
+    "prompts",
+    "refused_cases",
+]
 
 REFUSED_KINDS: tuple[str, ...] = tuple(refused.FAULTS)
 """The faults of `refused_cases`, by the code of the refusal they lead to."""
@@ -75,6 +83,43 @@ def cases(
     if max_rows < 1 or min_images < 0 or min_videos < 0:
         raise ValueError("max_rows: at least 1; min_images and min_videos: at least 0")
     return positions.accepted(_rows(family), max_rows, min_images, min_videos)
+
+
+def conversations(
+    *, family: str | Sequence[str] | None = None, max_steps: int = 6
+) -> st.SearchStrategy[Case]:
+    """Prompts of one row with what follows: later turns, generated tokens, rewinds.
+
+    Parameters
+    ----------
+    family : str or sequence of str, optional
+        Families to draw from. Default: all.
+    max_steps : int
+        Most steps after the prompt.
+
+    Returns
+    -------
+    SearchStrategy
+        Of `mmref.case.Case` with ``steps`` that the reference accepts: turns of text and
+        of media, tokens generated once and again, rewinds to any place between items,
+        also to the start. Shrinks to one text token and one step of one text token.
+
+    Raises
+    ------
+    UnknownName
+        If a family is not known.
+    ValueError
+        If there could be no step.
+
+    Examples
+    --------
+    >>> from hypothesis import find
+    >>> find(conversations(family="qwen2_vl"), lambda case: True).to_builtins()["steps"]
+    [{'append': {'input_ids': [[20]]}}]
+    """
+    if max_steps < 1:
+        raise ValueError(f"max_steps: {max_steps}, expected at least 1")
+    return steps.conversation(_rows(family), max_steps)
 
 
 def prompts(

@@ -12,7 +12,18 @@ from hypothesis import strategies as st
 from mmref.case import Case, Scalar
 from mmref.families import Family
 
-__all__ = ["IMAGE", "TEXT", "VIDEO", "VISION_END", "VISION_START", "Draw", "accepted"]
+__all__ = [
+    "IMAGE",
+    "TEXT",
+    "VIDEO",
+    "VIDEO_END",
+    "VIDEO_START",
+    "VISION_END",
+    "VISION_START",
+    "Draw",
+    "accepted",
+    "turn",
+]
 
 Array = npt.NDArray[Any]
 Draw = Callable[[st.SearchStrategy[Any]], Any]
@@ -71,6 +82,32 @@ def accepted(
             line = [TEXT[0]]
         lines.append(line)
     return _assemble(draw, prompt, lines, pad)
+
+
+@st.composite
+def turn(draw: Draw, family: Family, merge: int) -> dict[str, Array]:
+    """One row without padding, as what follows another: its arrays alone.
+
+    Parameters
+    ----------
+    family : Family
+        The row's family.
+    merge : int
+        ``spatial_merge_size``.
+
+    Returns
+    -------
+    SearchStrategy
+        Of dict: ``input_ids``, and grids where there are media.
+    """
+    prompt = _Prompt(family, merge, [])
+    line = [token for kind in draw(_KINDS) for token in prompt.piece(draw, kind)] or [TEXT[0]]
+    arrays: dict[str, Array] = {"input_ids": np.array([line], np.int64)}
+    if prompt.images:
+        arrays["image_grid_thw"] = np.array(prompt.images, np.int64)
+    if prompt.videos:
+        arrays["video_grid_thw"] = np.array(prompt.videos, np.int64)
+    return arrays
 
 
 class _Prompt:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 
-from mmref.case import Case, Scalar
+from mmref.case import Case, Scalar, Step
 from mmref.families import Family
 from mmref.testing.strategies.positions import (
     IMAGE,
@@ -225,7 +225,26 @@ def _equal_ids(draw: Draw, case: Case) -> Case:
     return replace(case, token_ids={**(case.token_ids or {}), "video": IMAGE})
 
 
+def _steps(*steps: Step) -> Any:
+    def follow(draw: Draw, case: Case) -> Case:
+        merge = int(case.scalars.get("spatial_merge_size", 2))  # type: ignore[arg-type]
+        arrays: dict[str, Array] = {
+            "input_ids": np.array([[VISION_START, IMAGE, IMAGE, VISION_END]]),
+            "image_grid_thw": np.array([[1, merge, 2 * merge]]),
+        }
+        scalars = {key: value for key, value in case.scalars.items() if key != "decode_steps"}
+        return replace(case, arrays=arrays, scalars=scalars, steps=steps)
+
+    return follow
+
+
+_TEXT = Step("append", 0, {"input_ids": np.array([[20]])})
+
 FAULTS: dict[str, Fault] = {
+    "rewind-inside-item": Fault(_steps(Step("rewind", 2), _TEXT)),
+    "slot-outside": Fault(_steps(Step("generate", 1), Step("rewind", 6))),
+    "generate-from-nothing": Fault(_steps(Step("rewind", 0), Step("generate", 1))),
+    "extend-batch": Fault(_steps(Step("append", 0, {"input_ids": np.array([[20], [20]])}))),
     "unused-item": Fault(_extra_item),
     "placeholder-without-item": Fault(_no_items, images=1),
     "run-shorter-than-item": Fault(_larger_item, images=1),

@@ -88,7 +88,7 @@ def make(report: Report) -> Vector:
         mask=None if all(map(all, mask)) else mask,
         seconds=seconds,
         token_ids={**markers, **report.token_ids},
-        **report.scalars,
+        **report.scalars,  # type: ignore[arg-type]  # none of them is named steps
     )
     return Vector(
         id=report.id,
