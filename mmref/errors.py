@@ -13,7 +13,7 @@ rules of a release     `EngineRefusal`: the release refuses what the
 an optional library    `MissingExtra`, a build for a provider
                        `MissingProvider`, another release `MissingRelease`:
                        the line that brings it
-reading a case         `BadCase`
+reading a case         `BadCase`; a model folder or graph `BadPackage`
 running an engine      `EngineFault`: the engine could not be driven at all
 =====================  =====================================================
 
@@ -28,6 +28,7 @@ from collections.abc import Iterable
 
 __all__ = [
     "BadCase",
+    "BadPackage",
     "EngineFault",
     "EngineRefusal",
     "MissingExtra",
@@ -91,6 +92,10 @@ class EngineRefusal(MmrefError, ValueError):
 
 class BadCase(MmrefError, ValueError):
     """A case or a file of cases cannot be read."""
+
+
+class BadPackage(MmrefError, ValueError):
+    """A model folder or a graph cannot be read."""
 
 
 class EngineFault(MmrefError, RuntimeError):

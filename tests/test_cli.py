@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from check import packages
 
 from mmref.differences.base import small_case
 
@@ -191,3 +193,37 @@ def test_help_is_quick_to_make() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "0 []"
+
+
+def test_check_finds_and_explains(tmp_path: Path) -> None:
+    pytest.importorskip("onnx_ir")
+    folder = packages.good(tmp_path / "package")
+    static = ("--select", "config", "--select", "tokens", "--select", "graph")
+    done = mmref("check", str(folder), *static)
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["findings"] == []
+    packages.change(folder, "genai_config.json", lambda data: data["model"].update(image_id=1))
+    done = mmref("check", str(folder), *static, "--format", "pretty")
+    assert done.returncode == 1
+    assert b"config/unknown-key" in done.stdout
+    assert mmref("check", str(folder / "decoder.onnx")).returncode == 0
+    listed = json.loads(mmref("check", "--list").stdout)["checks"]
+    assert len(listed) > 30
+    explained = mmref("check", "--explain", "config/pad-token", "--format", "pretty")
+    assert b"How it is known" in explained.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "a folder or a graph"),
+        (("no-such-folder",), "unreadable-file|bad-graph"),
+        (("--select", "nothing", "."), "one of"),
+        (("--explain", "config/pad"), "did you mean"),
+    ],
+)
+def test_check_refuses(arguments: tuple[str, ...], said: str) -> None:
+    done = mmref("check", *arguments)
+    assert done.returncode == 2
+    assert re.search(said, done.stderr.decode())
+    assert b"Traceback" not in done.stderr

@@ -12,9 +12,10 @@ from docutils import nodes
 from docutils.parsers.rst import Directive
 
 from mmref import families
+from mmref.check import CHECKS
 from mmref.refusals import REFUSALS
 
-VERBS = ("diff", "explain", "fuzz", "engines")
+VERBS = ("diff", "check", "explain", "fuzz", "engines")
 ROOT = Path(__file__).parents[2]
 
 
@@ -66,6 +67,14 @@ class RefusalTable(Directive):
         return [_table(("code", "the prompt has"), REFUSALS.items())]
 
 
+class CheckTable(Directive):
+    """Every check of a package."""
+
+    def run(self) -> list[nodes.Node]:
+        rows = [(entry.id, entry.consequence, entry.meaning) for entry in CHECKS.values()]
+        return [_table(("check", "consequence", "meaning"), rows)]
+
+
 class CommandHelp(Directive):
     """What ``mmref VERB --help`` prints."""
 
@@ -87,5 +96,6 @@ def setup(app: Any) -> dict[str, bool]:
     """Register the directives."""
     app.add_directive("families", FamilyTable)
     app.add_directive("refusals", RefusalTable)
+    app.add_directive("checks", CheckTable)
     app.add_directive("command-help", CommandHelp)
     return {"parallel_read_safe": True}

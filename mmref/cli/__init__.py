@@ -13,6 +13,7 @@ from cyclopts import App, CycloptsError
 from rich.console import Console
 
 from mmref import __version__
+from mmref.cli.check import check
 from mmref.cli.diff import diff
 from mmref.cli.engines import engines
 from mmref.cli.explain import explain
@@ -31,6 +32,7 @@ app = App(
     help_format="markdown",
     result_action="return_value",
 )
+app.command(check)
 app.command(diff)
 app.command(engines)
 app.command(explain)

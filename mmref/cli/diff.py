@@ -11,6 +11,7 @@ from cyclopts import Parameter, validators
 
 if TYPE_CHECKING:
     from mmref.case import Case
+    from mmref.engines import Engine
 
 __all__ = ["diff"]
 
@@ -29,6 +30,7 @@ def diff(
     seed: Annotated[int, Parameter(validator=validators.Number(gte=0))] = 0,
     ep: Literal["cpu", "cuda"] = "cpu",
     format: Format | None = None,
+    package: Path | None = None,
     matrix: Annotated[bool, Parameter(negative="")] = False,
     case: Annotated[str, Parameter(allow_leading_hyphen=True)] | None = None,
 ) -> int:
@@ -58,6 +60,9 @@ def diff(
         are left out, with the reason.
     format
         Default: pretty on a terminal, json when piped; markdown is for --matrix.
+    package
+        Compare ONNX Runtime GenAI with this package's configuration, on probe
+        graphs, instead of with mmref's own packages.
     matrix
         Write a table of engines and differences instead, with how often each
         was met.
@@ -68,14 +73,19 @@ def diff(
     from mmref import differential
     from mmref.cli import render
 
+    engines: list[str | Engine] = list(engine or ())
+    if package is not None:
+        from mmref.engines.host import Hosted
+
+        engines.append(Hosted(f"package:{package}"))
     if case is not None:
-        report = differential.run_case(_read_case(case), engine=engine or (), provider=ep)
+        report = differential.run_case(_read_case(case), engine=engines, provider=ep)
     else:
         progress = _Progress()
         report = differential.run(
             subject=() if subject == "all" else (subject,),
             family=family or (),
-            engine=engine or (),
+            engine=engines,
             provider=ep,
             cases=cases,
             seed=seed,
@@ -92,7 +102,7 @@ def diff(
     elif matrix:
         render.matrix(report)
     else:
-        render.diff(report)
+        render.diff(report, f"mmref diff --package {package}" if package is not None else "")
     if report.total("compared") == 0:
         render.nothing_compared(report)
         return NOTHING_COMPARED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from mmref.check import Check
+from mmref.check import Report as PackageReport
 from mmref.differences import RELEASES
 from mmref.differential.explain import Explanation, Token
 from mmref.differential.fuzz import Campaign
@@ -23,6 +26,7 @@ __all__ = ["campaign", "diff", "engines", "explanation", "json", "nothing_compar
 _ENGINE_KEYS = ("name", "version", "provider", "compared_as", "differences")
 _MOST_TOKENS = 200
 _WIDE = 400  # a table of many releases is wider than a terminal: nothing is cut
+_LONGEST_CASE = 2000  # characters of a case on the command line
 _STYLES = {"new": "bold red", "vanished": "bold red", "known": "bold"}
 
 
@@ -59,18 +63,20 @@ def engines(rows: Sequence[Mapping[str, str]]) -> None:
             console.print(f"{row['name']} is not installed: {row['pip']}")
 
 
-def diff(report: Report) -> None:
+def diff(report: Report, command: str = "") -> None:
     """Write a report: differences first, the summary last, where a terminal shows it.
 
     Parameters
     ----------
     report : Report
         Of `mmref.differential.run`.
+    command : str
+        What runs the same engine again; by default made from the engine's name.
     """
     console = _console()
     shown = [finding for finding in report.findings if finding.count or finding.kind != "known"]
     for finding in shown:
-        _finding(console, finding)
+        _finding(console, finding, command)
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("engine", no_wrap=True)
     for title in ("compared", "equal", "known", "new", "skipped", "named"):
@@ -191,6 +197,45 @@ def _token(token: Token, report: Explanation) -> list[Text | str]:
     return cells
 
 
+def package(report: PackageReport) -> None:
+    """Write what was found in a package, one finding after another.
+
+    Parameters
+    ----------
+    report : Report
+        Of `mmref.check`.
+    """
+    console = _console()
+    for found in report.findings:
+        title = Text.assemble((f"{found.consequence}: ", "bold red"), (found.check, "bold"))
+        console.print(title.append(f"  {found.where}: {found.got}"))
+        console.print(f"  {found.happens}")
+        if found.fix:
+            console.print(f"  Fix: {found.fix}")
+    counts = Counter(found.consequence for found in report.findings)
+    words = ", ".join(f"{count} {name}" for name, count in counts.items()) or "nothing found"
+    console.print(f"{report.path}: {len(report.checks)} checks, {words}", style="bold")
+
+
+def checks(shown: Sequence[Check], whole: bool) -> None:
+    """Write what checks are about.
+
+    Parameters
+    ----------
+    shown : sequence of Check
+        The checks.
+    whole : bool
+        Whether to write all that is known of each.
+    """
+    console = _console()
+    for entry in shown:
+        console.print(Text.assemble((entry.id, "bold"), f"  {entry.consequence}: {entry.meaning}"))
+        if whole:
+            console.print(f"  What happens: {entry.happens}")
+            console.print(f"  How it is known: {entry.source}")
+            console.print(f"  Fix: {entry.fix}")
+
+
 def campaign(report: Campaign) -> None:
     """Write what a campaign came to.
 
@@ -264,7 +309,7 @@ def _console() -> Console:
     return Console(soft_wrap=True, highlight=False, markup=False)
 
 
-def _finding(console: Console, finding: Finding) -> None:
+def _finding(console: Console, finding: Finding, command: str) -> None:
     title = Text()
     title.append(f"{finding.kind} ", style=_STYLES[finding.kind])
     title.append(finding.id, style=_STYLES[finding.kind])
@@ -278,15 +323,19 @@ def _finding(console: Console, finding: Finding) -> None:
     if finding.predicted is not None and finding.reference.status == "answer":
         for line in outcome_lines(finding.predicted, finding.where):
             console.print(f"  predicted  {line}", style="dim")
-    console.print(f"  Reproduce with: {_reproduce(finding)}", style="dim")
+    console.print(f"  Reproduce with: {_reproduce(finding, command)}", style="dim")
     console.print()
 
 
-def _reproduce(finding: Finding) -> str:
-    engine = finding.engine
-    if engine in RELEASES:
-        engine += f"=={finding.version}"
-    command = f"mmref diff --engine {engine} --case"
+def _reproduce(finding: Finding, command: str) -> str:
+    if not command:
+        engine = finding.engine
+        if engine in RELEASES:
+            engine += f"=={finding.version}"
+        command = f"mmref diff --engine {engine}"
     if finding.kind != "new":
-        return f"{command} {finding.id}"
-    return f"echo '{finding.case.to_json().decode()}' | {command} -"
+        return f"{command} --case {finding.id}"
+    case = finding.case.to_json().decode()
+    if len(case) > _LONGEST_CASE:
+        return "the case is long: --format json has it"
+    return f"echo '{case}' | {command} --case -"

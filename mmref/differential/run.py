@@ -392,7 +392,8 @@ def _known(
     for difference in entry.release.differences:
         if difference.subject not in names or difference.subject not in entry.engine.subjects:
             continue
-        if families.get(difference.case.family).name not in wanted:
+        asked = skip_reason(entry.engine, difference.case) is None
+        if families.get(difference.case.family).name not in wanted or not asked:
             seen = tally.known.get((entry.label, difference.id))
             if seen is not None:
                 yield _finding("known", entry, difference.id, seen)

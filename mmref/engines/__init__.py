@@ -10,6 +10,7 @@ import importlib
 import importlib.metadata
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 from mmref.differences import version_key
 from mmref.engines.base import Engine
@@ -25,6 +26,7 @@ _RELEASES = {
     "transformers": ("mmref.engines.transformers_release", "TransformersRelease"),
 }
 _COMMAND = "command:"
+_PACKAGE = "package:"
 
 
 def names() -> tuple[str, ...]:
@@ -105,7 +107,8 @@ def get(specification: str, *, provider: str = "cpu") -> Engine:
     specification : str
         A name of `names`, ``name==version`` for the installed version or one that was
         fetched (`add`), or
-        ``command:PROGRAM ARGUMENTS`` for a program that reads cases and writes outcomes.
+        ``command:PROGRAM ARGUMENTS`` for a program that reads cases and writes outcomes, or
+        ``package:FOLDER`` for ONNX Runtime GenAI with that package's configuration.
     provider : str
         What it shall compute on: ``"cpu"`` or ``"cuda"``.
 
@@ -128,6 +131,10 @@ def get(specification: str, *, provider: str = "cpu") -> Engine:
         If another version is installed and mmref cannot drive that one from a wheel, or a
         program cannot be run.
     """
+    if specification.startswith(_PACKAGE):
+        from mmref.engines.package import PackageEngine
+
+        return PackageEngine(Path(specification.removeprefix(_PACKAGE)))
     if specification.startswith(_COMMAND):
         if provider != "cpu":
             raise MissingProvider(specification, "a program chooses its provider itself")

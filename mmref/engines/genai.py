@@ -62,6 +62,7 @@ class GenAI:
 
     name = "onnxruntime-genai"
     providers = ("cpu", "cuda")
+    context_length = CONTEXT_LENGTH
     subjects: tuple[str, ...] = ("positions", "tokens")
 
     def __init__(self, *, provider: str = "cpu", in_child: bool = False) -> None:
@@ -107,8 +108,8 @@ class GenAI:
             len(ids) > 1 or any(len(a["input_ids"]) > 1 or "attention_mask" in a for a in appended)
         ):
             return "steps of several rows, or with padding: the engine continues one row of tokens"
-        if ids.shape[-1] + _later_tokens(case) > CONTEXT_LENGTH:
-            return f"more than the {CONTEXT_LENGTH} tokens of a probe package"
+        if ids.shape[-1] + _later_tokens(case) + 1 > self.context_length:
+            return f"more than the {self.context_length} tokens of the package"
         return None
 
     def run(self, case: Case) -> Outcome:

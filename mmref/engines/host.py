@@ -16,7 +16,14 @@ import msgspec
 
 from mmref.case import Case, Outcome
 from mmref.engines.command import Command, Failed, read_outcome
-from mmref.errors import EngineFault, MissingExtra, MissingProvider, MissingRelease, Unavailable
+from mmref.errors import (
+    BadPackage,
+    EngineFault,
+    MissingExtra,
+    MissingProvider,
+    MissingRelease,
+    Unavailable,
+)
 
 __all__ = ["Hosted", "main"]
 
@@ -126,7 +133,7 @@ def main() -> None:
     except MissingRelease as error:
         _write(answers, {"missing": "release", "arguments": [error.name, error.version]})
         return
-    except EngineFault as error:
+    except (EngineFault, BadPackage) as error:
         names = ("code", "where", "got", "expected", "hint")
         _write(answers, {"fault": {name: getattr(error, name) for name in names}})
         return
