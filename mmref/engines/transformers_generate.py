@@ -8,6 +8,7 @@ so none of the media has pixels.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -15,11 +16,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mmref import families
+from mmref import families, mrope
 from mmref.case import Case, Step
 from mmref.probes.models import FAMILIES, VOCABULARY, tiny_model
 
-__all__ = ["Conversations"]
+__all__ = ["Conversations", "first_tokens"]
 
 Array = npt.NDArray[Any]
 Tensors = Callable[[Any, Case], dict[str, Any]]
@@ -48,10 +49,10 @@ class Conversations:
         """
         if families.get(case.family).name not in FAMILIES:
             return "no tiny model of the family"
-        if any(step.action == "rewind" for step in case.steps):
-            return "generate has no rewind"
         if not float(case.scalars.get("tokens_per_second", 2.0)).is_integer():  # type: ignore[arg-type]
             return "a rate that no configuration takes: it must be whole"
+        if _rewinds_ahead(case):
+            return "a rewind to beyond the end: a cache is cropped, not enlarged"
         stretches = [case.arrays, *(step.arrays for step in case.steps if step.arrays)]
         if any(len(arrays["input_ids"]) != 1 for arrays in stretches):
             return "steps of several rows: turns end at different lengths"
@@ -96,6 +97,10 @@ class Conversations:
         whole = replace(case, steps=())
         number = 0
         while number <= len(case.steps):  # step 0 is the prompt
+            if number and case.steps[number - 1].action == "rewind":
+                whole, cache = _rewound(whole, cache, case.steps[number - 1].count)
+                number += 1
+                continue
             if number and case.steps[number - 1].arrays:
                 whole = whole.followed_by(case.steps[number - 1])
             feeds = number == 0 or bool(case.steps[number - 1].arrays)
@@ -103,6 +108,10 @@ class Conversations:
             goes_on = number + feeds
             generates = goes_on <= len(case.steps) and case.steps[goes_on - 1].action == "generate"
             count = case.steps[goes_on - 1].count if generates else 0
+            length = whole.arrays["input_ids"].shape[1]
+            again = cache is not None and cache.get_seq_length() == length
+            if again:  # after a rewind nothing is left to feed but the last token
+                _, cache = _rewound(whole, cache, length - 1)
             given = tensors(torch, whole)
             if given["attention_mask"] is None:
                 given["attention_mask"] = torch.ones_like(given["input_ids"])
@@ -119,9 +128,9 @@ class Conversations:
             )
             cache = done.cache if "cache" in done else done.past_key_values
             seen = list(self._seen)
-            if feeds:
-                if number:
-                    _show(arrays, number, seen[:1])
+            if feeds and number:
+                _show(arrays, number, seen[:1])
+            if feeds or again:
                 del seen[:1]
             if generates:
                 _show(arrays, goes_on, seen)
@@ -156,6 +165,63 @@ class Conversations:
         cache: Any = named.get("cache", named.get("past_key_values"))
         shape = (3, *positions.shape[1:])
         self._seen.append((np.broadcast_to(positions, shape).copy(), cache.get_seq_length()))
+
+
+def first_tokens(case: Case, count: int) -> Case:
+    """The case whose prompt ends after some tokens, with the grids of whole items alone.
+
+    Parameters
+    ----------
+    case : Case
+        A case of one row.
+    count : int
+        How many tokens.
+
+    Returns
+    -------
+    Case
+        The copy.
+    """
+    arrays = dict(case.arrays)
+    spans = mrope.position_ids(**case.arguments()).layout if count else ()
+    split = families.get(case.family).video_frames == "split"
+    for kind in ("image", "video"):
+        name = f"{kind}_grid_thw"
+        kept = Counter(span.item for span in spans if span.kind == kind and span.stop <= count)
+        if name in arrays:
+            grids = arrays[name][: len(kept)].copy()
+            if kind == "video" and split:  # the cut may be between two frames
+                grids[:, 0] = [kept[item] for item in range(len(grids))]
+            arrays[name] = grids
+            if not kept:
+                del arrays[name]
+        if kind == "video" and "second_per_grid_ts" in arrays:
+            arrays["second_per_grid_ts"] = arrays["second_per_grid_ts"][: len(kept)]
+    for name in ("input_ids", "attention_mask"):
+        if name in arrays:
+            arrays[name] = arrays[name][:, :count]
+    return replace(case, arrays=arrays)
+
+
+def _rewinds_ahead(case: Case) -> bool:
+    total = int(case.arrays["input_ids"].shape[-1])
+    for step in case.steps:
+        if step.action == "rewind":
+            if step.count > total:
+                return True
+            total = step.count
+        else:
+            total += step.count + (step.arrays["input_ids"].shape[-1] if step.arrays else 0)
+    return False
+
+
+def _rewound(case: Case, cache: Any, count: int) -> tuple[Case, Any]:
+    """The first tokens, and the cache of so many at most."""
+    if cache is not None and count == 0:
+        return first_tokens(case, count), None
+    if cache is not None and cache.get_seq_length() > count:
+        cache.crop(count - cache.get_seq_length())
+    return first_tokens(case, count), cache
 
 
 def _generated_token(case: Case) -> int:
