@@ -41,7 +41,7 @@ def by_generate(positions: Positions, case: Case, release: Release) -> dict[str,
     Returns
     -------
     dict of str to numpy.ndarray
-        By name; without masks.
+        By name; without masks. Empty for several rows, on which the engine runs no steps.
 
     Raises
     ------
@@ -49,6 +49,8 @@ def by_generate(positions: Positions, case: Case, release: Release) -> dict[str,
         If the release refuses the prompt that a later turn makes.
     """
     arrays: dict[str, Array] = {}
+    if len(case.arrays["input_ids"]) != 1:
+        return arrays
     whole = Case(case.family, case.arrays, case.scalars, case.token_ids)
     following, delta = positions.next_positions(1), positions.deltas
     cached = _length(whole)

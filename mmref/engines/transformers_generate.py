@@ -57,7 +57,7 @@ class Conversations:
         if any(len(arrays["input_ids"]) != 1 for arrays in stretches):
             return "steps of several rows: turns end at different lengths"
         if any(
-            arrays["input_ids"].size and not 0 <= arrays["input_ids"].max() < VOCABULARY
+            ((arrays["input_ids"] < 0) | (arrays["input_ids"] >= VOCABULARY)).any()
             for arrays in stretches
         ):
             return "token ids beyond the vocabulary of a tiny model"
