@@ -147,6 +147,43 @@ class Case:
         """
         return replace(self, scalars={**self.scalars, **scalars})
 
+    def followed_by(self, step: Step) -> Case:
+        """The case whose prompt holds what a step appends, too.
+
+        Parameters
+        ----------
+        step : Step
+            A step that appends.
+
+        Returns
+        -------
+        Case
+            The copy; what one of both leaves out is what stands for it: a mask of ones,
+            one second for each video.
+
+        Examples
+        --------
+        >>> case = Case("qwen2_vl", {"input_ids": np.array([[5, 6]])})
+        >>> step = Step("append", 0, {"input_ids": np.array([[7]])})
+        >>> case.followed_by(step).arrays["input_ids"].tolist()
+        [[5, 6, 7]]
+        """
+        parts = [dict(self.arrays), dict(step.arrays)]
+        timed = [part["second_per_grid_ts"] for part in parts if "second_per_grid_ts" in part]
+        for part in parts:
+            part.setdefault("attention_mask", np.ones_like(part["input_ids"]))
+            if timed:
+                ones = np.ones(len(part.get("video_grid_thw", ())), timed[0].dtype)
+                part.setdefault("second_per_grid_ts", ones)
+        joined = {
+            name: np.concatenate(
+                [part[name] for part in parts if name in part],
+                axis=1 if name in ("input_ids", "attention_mask") else 0,
+            )
+            for name in parts[0] | parts[1]
+        }
+        return replace(self, arrays=joined)
+
     def to_builtins(self) -> dict[str, Any]:
         """The JSON form as Python objects.
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mmref.case import Scalar
-from mmref.differences.base import Difference, small_case
+from mmref.case import Scalar, Step
+from mmref.differences.base import Difference, append, small_case
 
 __all__ = ["DIFFERENCES"]
 
@@ -60,6 +60,37 @@ DIFFERENCES: tuple[Difference, ...] = (
         source="generation/utils.py, _update_model_kwargs_for_generation",
         case=small_case([[20, 20, 0]], mask=[[1, 1, 0]], decode_steps=1),
         sets={"decode": "last_column"},
+    ),
+    Difference(
+        id="transformers-rewind-keeps-delta",
+        engine="transformers",
+        since="5.24",
+        meaning="After the cache is cropped, generate still adds the delta of the whole prompt.",
+        consequence="Going back to before an image makes positions of new text too low, down to "
+        "negative ones.",
+        source="models/qwen2_5_vl, _prepare_position_ids_for_generation: the model keeps "
+        "rope_deltas, the cache knows nothing of them",
+        case=small_case(
+            [[20, 12, *[10] * 4]],
+            images=[[1, 4, 4]],
+            steps=(Step("rewind", 1), append([[20]])),
+        ),
+        sets={"after_rewind": "same_delta"},
+    ),
+    Difference(
+        id="transformers-rewind-inside-item",
+        engine="transformers",
+        since="5.24",
+        meaning="A cache cropped to the middle of an item is continued with text.",
+        consequence="Half an image stays in the conversation, and what follows it has positions "
+        "that belong to no grid.",
+        source="Cache.crop knows no items",
+        case=small_case(
+            [[20, 12, *[10] * 4]],
+            images=[[1, 4, 4]],
+            steps=(Step("rewind", 4), append([[20]])),
+        ),
+        on_refused=frozenset({"rewind-inside-item"}),
     ),
     Difference(
         id="transformers-cached-forward-counts-padding",

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from mmref.case import Case, Outcome
 from mmref.differences import REFERENCE, Release
 from mmref.differential import steps as later
+from mmref.differential.generated import by_generate
 from mmref.errors import EngineRefusal, RefusedPrompt
 from mmref.positions import Positions, by_reference
 from mmref.prompt import Prompt, read_prompt
@@ -66,7 +67,10 @@ def predict(case: Case, release: Release) -> Outcome:
         positions = by_release(_prompt(case), release, case.scalars)
     except (EngineRefusal, RefusedPrompt) as error:
         return Outcome.refusal(error)
-    return _outcome(positions, case, release)
+    try:
+        return _outcome(positions, case, release)
+    except EngineRefusal as error:  # of the prompt that a later turn makes
+        return Outcome.refusal(error)
 
 
 def prompt_arguments(case: Case) -> dict[str, Any]:
@@ -106,11 +110,12 @@ def _outcome(positions: Positions, case: Case, release: Release | None) -> Outco
         arrays["cached_position_ids"] = _cached(positions, rules.cached_decode)
         arrays["masked_position_ids"] = _masked(positions, rules.masked_decode)
     if case.steps:
-        arrays |= (
-            later.reference(positions, case)
-            if release is None
-            else later.by_rules(positions, case, rules)
-        )
+        if release is None:
+            arrays |= later.reference(positions, case)
+        elif release.engine == "transformers":  # its calls are given the whole conversation
+            arrays |= by_generate(positions, case, release)
+        else:
+            arrays |= later.by_rules(positions, case, rules)
     beams = int(case.scalars.get("num_beams", 1))  # type: ignore[arg-type]
     if beams > 1:
         arrays = {name: _repeat_rows(array, beams) for name, array in arrays.items()}

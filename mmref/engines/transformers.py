@@ -18,6 +18,7 @@ import numpy.typing as npt
 from mmref import families
 from mmref.case import Case, Outcome
 from mmref.engines import transformers_tokens
+from mmref.engines.transformers_generate import Conversations
 from mmref.errors import MissingExtra
 from mmref.families import Family, TokenIds
 
@@ -41,8 +42,6 @@ def skip_reason(case: Case) -> str | None:
     str or None
         A reason that holds for a whole kind of case.
     """
-    if case.steps:
-        return "what follows a prompt is the caller's to feed"
     if "unset" in case.scalars:
         return "a case about ids that a GenAI configuration leaves out"
     if int(case.scalars.get("num_beams", 1)) != 1:  # type: ignore[arg-type]
@@ -104,11 +103,15 @@ class Transformers:
         self.version: str = transformers.__version__
         self._torch = torch
         self._stubs: dict[str, Any] = {}
+        self._conversations = Conversations()
         self._processors: dict[str, transformers_tokens.TokenProcessor] = {}
 
     def skip(self, case: Case) -> str | None:
         """Cases about an exported model's configuration are not about transformers."""
-        return skip_reason(case)
+        reason = skip_reason(case)
+        if reason is None and case.steps:
+            return self._conversations.skip(case)
+        return reason
 
     def run(self, case: Case) -> Outcome:
         """Positions of the prompt and of what follows, or the tokens its processor makes."""
@@ -135,6 +138,12 @@ class Transformers:
         if case.decode_steps:
             arrays |= self._decode(
                 stub, positions, deltas, arguments["attention_mask"], case.decode_steps
+            )
+        if case.steps:
+            arrays |= self._conversations.answer(
+                case,
+                tensors,
+                lambda whole: self._token_types(family, token_ids, whole),
             )
         return arrays
 

@@ -80,6 +80,8 @@ class TransformersRelease:
         first, behind = _WHOLE_RATE
         if not rate.is_integer() and first <= version_key(self.version) < behind:
             return "a fractional tokens_per_second, which the release's configuration cannot hold"
+        if case.steps:
+            return "what follows a prompt is the caller's to feed"
         return skip_reason(case)
 
     def run(self, case: Case) -> Outcome:

@@ -80,6 +80,17 @@ def test_the_rules_of_a_release_without_differences_are_the_reference(case: Case
 
 
 @settings(max_examples=200)
+@given(conversations())
+def test_whole_prompts_with_a_cache_come_to_the_same(case: Case) -> None:
+    plain = differences.Release("transformers", "5.24", ())
+    expected, actual = reference(case).arrays, predict(case, plain).arrays
+    shown = [name for name in expected if name.startswith("step_") and not name.endswith("_mask")]
+    assert shown == [name for name in actual if name.startswith("step_")]
+    for name in shown:
+        assert_same(expected[name], actual[name])
+
+
+@settings(max_examples=200)
 @given(conversations(family=["qwen2_5_vl", "qwen3_vl"]))
 def test_the_rules_of_genai_answer_or_refuse(case: Case) -> None:
     release = differences.release("onnxruntime-genai", "0.18")
