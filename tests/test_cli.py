@@ -14,7 +14,8 @@ from mmref.differences.base import small_case
 
 pytestmark = pytest.mark.engine
 
-HIDE = "import sys; sys.modules['torch'] = None; sys.modules['onnxruntime_genai'] = None; "
+HIDDEN = ["torch", "onnxruntime_genai", "onnxruntime"]
+HIDE = f"import sys; sys.modules.update(dict.fromkeys({HIDDEN}))\n"
 
 
 def mmref(
@@ -100,8 +101,11 @@ def test_a_case_from_a_file_from_standard_input_and_by_id(tmp_path: Path) -> Non
     ("arguments", "said"),
     [
         (("diff", "--family", "qwen2_5"), "did you mean"),
-        (("diff", "--engine", "vlm"), "one of onnxruntime-genai, transformers"),
-        (("diff", "--engine", "transformers>=4"), "one of onnxruntime-genai, transformers"),
+        (("diff", "--engine", "vlm"), "one of onnxruntime, onnxruntime-genai, transformers"),
+        (
+            ("diff", "--engine", "transformers>=4"),
+            "one of onnxruntime, onnxruntime-genai, transformers",
+        ),
         (("engines", "add", "transformers"), "transformers==VERSION"),
         (("diff", "--cases", "-1"), "--cases"),
         (("diff", "--cases", "many"), "--cases"),

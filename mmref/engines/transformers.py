@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from mmref import families
 from mmref.case import Case, Outcome
-from mmref.engines import transformers_tokens
+from mmref.engines import transformers_fusion, transformers_tokens
 from mmref.errors import MissingExtra
 from mmref.families import Family, TokenIds
 
@@ -93,7 +93,7 @@ class Transformers:
 
     name = "transformers"
     provider = "cpu"
-    subjects: tuple[str, ...] = ("positions", "tokens")
+    subjects: tuple[str, ...] = ("positions", "tokens", "fusion")
 
     def __init__(self) -> None:
         try:
@@ -105,16 +105,19 @@ class Transformers:
         self._torch = torch
         self._stubs: dict[str, Any] = {}
         self._processors: dict[str, transformers_tokens.TokenProcessor] = {}
+        self._models = transformers_fusion.Models()
 
     def skip(self, case: Case) -> str | None:
         """Cases about an exported model's configuration are not about transformers."""
-        return skip_reason(case)
+        return self._models.skip(case) if case.subject == "fusion" else skip_reason(case)
 
     def run(self, case: Case) -> Outcome:
-        """Positions of the prompt and of what follows, or the tokens its processor makes."""
+        """Positions and what follows, the tokens its processor makes, or merged embeddings."""
         try:
             if case.subject == "tokens":
                 return Outcome("answer", transformers_tokens.answer(case, self._processors))
+            if case.subject == "fusion":
+                return Outcome("answer", self._models.answer(case))
             return Outcome("answer", self._answer(case))
         except Exception as error:
             # whatever a library raises on a prompt is its refusal; nothing else is known of it
