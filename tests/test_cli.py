@@ -195,3 +195,18 @@ def test_help_is_quick_to_make() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "0 []"
+
+
+def test_fusion_is_a_subject_like_the_others() -> None:
+    done = mmref("diff", "--subject", "fusion", "--cases", "40")
+    report = json.loads(done.stdout)
+    assert done.returncode == 0, done.stdout[-500:]
+    compared = {entry["name"]: entry["compared"] for entry in report["engines"]}
+    assert set(compared) == {"transformers", "onnxruntime-genai", "onnxruntime"}
+    assert all(compared.values())
+    assert all(entry["case"]["subject"] == "fusion" for entry in report["differences"])
+    assert len(report["differences"]) == 15
+    case = b'{"subject": "fusion", "family": "llava", "arrays": {"input_ids": [[20, 10]]}}'
+    done = mmref("diff", "--engine", "onnxruntime", "--case", "-", given=case)
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["differences"][0]["id"] == "graph-missing-row-is-zero"
