@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -151,3 +153,12 @@ def test_explain_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None
         with pytest.raises(SystemExit) as caught:
             main(["explain", "graph-rows-restart", option, file])
         assert str(caught.value.code) == "2"
+
+
+def test_the_how_to_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    text = Path(__file__).parents[1].joinpath("docs/how-to/check-an-embedding-graph.md").read_text()
+    scope: dict[str, object] = {}
+    for code, shown in re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL):
+        exec(code, scope)
+        assert capsys.readouterr().out == shown
+    assert "ids" in scope
