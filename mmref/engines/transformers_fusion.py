@@ -167,7 +167,8 @@ class Models:
             mine = ids == token_ids(case).audio
             if ids.shape[1] == 1:
                 return "the model takes one token for a step of generation"
-            if mine.sum() < 2 and not (mine.sum() and case.scalars.get("audio_rows") == 1):
+            plain = case.scalars.get("audio_rows") == 1 and "feature_width" not in case.scalars
+            if mine.sum() == 1 and "audio_rows" in case.scalars and not plain:
                 return "one audio placeholder stands for a whole clip and is expanded"
         return None
 
