@@ -24,7 +24,7 @@ from mmref.families.row import TokenIds
 
 __all__ = ["SUBJECTS", "Array", "Case", "Outcome", "Scalar", "Step"]
 
-SUBJECTS = ("positions", "tokens")
+SUBJECTS = ("positions", "tokens", "fusion")
 """What a case can be about."""
 
 Array = npt.NDArray[Any]
@@ -56,12 +56,16 @@ class Case:
         ``attention_mask``, ``image_grid_thw``, ``video_grid_thw``,
         ``second_per_grid_ts`` (float64 stands for a Python list of numbers,
         float32 for an array or tensor). For ``tokens``: ``image_sizes`` (images, 2),
-        ``video_sizes`` (videos, 3).
+        ``video_sizes`` (videos, 3). For ``fusion``: ``input_ids``.
     scalars : mapping of str to int, float, str or list of str
         ``spatial_merge_size``, ``tokens_per_second``, ``decode_steps`` (tokens
         generated after the prompt), ``num_beams``, ``unset`` (names of token
         ids that a model's configuration leaves out). For ``tokens``: ``texts``, the
-        prompts, and ``video_fps``.
+        prompts, and ``video_fps``. For ``fusion``: ``image_rows``, ``video_rows`` and
+        ``audio_rows`` (rows of features; absent: that kind is not passed), ``feature_width``,
+        ``form`` (of `mmref.fusion.FORMS`), ``turn_start`` (tokens from there on come in a
+        later call). Embeddings, features and default token ids are
+        those of `mmref.probes.fusion`.
     token_ids : mapping of str to int, optional
         Fields of `mmref.families.TokenIds`; default: the family's.
     subject : str
@@ -101,10 +105,12 @@ class Case:
 
     @property
     def size(self) -> int:
-        """How large the case is, to find the smallest: tokens, or characters and pixels."""
+        """How large it is, to find the smallest: tokens and rows, or characters and pixels."""
         if "input_ids" in self.arrays:
             later = sum(int(step.arrays["input_ids"].size) for step in self.steps if step.arrays)
-            return int(self.arrays["input_ids"].size) + later + len(self.steps)
+            rows = (self.scalars.get(f"{kind}_rows", 0) for kind in ("image", "video", "audio"))
+            later += len(self.steps) + sum(map(int, rows))  # type: ignore[arg-type]
+            return int(self.arrays["input_ids"].size) + later
         pixels = sum(int(array.sum()) for array in self.arrays.values())
         return sum(map(len, self.texts)) + pixels
 
@@ -248,6 +254,8 @@ class Case:
             case_form.check_positions(form.arrays, form.scalars)
         if form.subject == "tokens":
             case_form.check_tokens(form.arrays, form.scalars)
+        if form.subject == "fusion":
+            case_form.check_fusion(form.arrays, form.scalars, form.token_ids or {})
         token_ids = form.token_ids
         for name in token_ids or ():
             if name not in _TOKEN_NAMES:

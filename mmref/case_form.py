@@ -10,7 +10,14 @@ import msgspec
 from mmref.errors import BadCase
 from mmref.families.row import TokenIds
 
-__all__ = ["check_positions", "check_tokens", "decode"]
+__all__ = [
+    "FUSION_TABLE_ROWS",
+    "FUSION_TOKEN_IDS",
+    "check_fusion",
+    "check_positions",
+    "check_tokens",
+    "decode",
+]
 
 POSITION_ARRAYS = (
     "input_ids",
@@ -29,6 +36,16 @@ _INTEGERS = {
 _SCALARS = (*_INTEGERS, "tokens_per_second", "unset")
 _TOKEN_ARRAYS = {"image_sizes": 2, "video_sizes": 3}
 _TOKEN_SCALARS = ("texts", "video_fps")
+FUSION_TABLE_ROWS = 32  # tokens of the table that cases of fusion are embedded by
+FUSION_TOKEN_IDS = {"image": 10, "video": 11, "audio": 16, "video_start": 14, "video_end": 15}
+_FUSION_INTEGERS = {
+    "image_rows": (0, 4096),
+    "video_rows": (0, 4096),
+    "audio_rows": (0, 4096),
+    "feature_width": (1, 64),
+    "turn_start": (1, 4096),
+}
+_FORMS = ("gather_elements", "gather", "gather_unpadded", "gather_front_pad", "scatter_nd")
 _TOKEN_NAMES = tuple(TokenIds.__dataclass_fields__)
 
 
@@ -98,6 +115,62 @@ def check_tokens(arrays: Mapping[str, Any], scalars: Mapping[str, Any]) -> None:
             raise BadCase(
                 "bad-case", where=f"case, arrays.{name}", got=repr(value)[:80], expected=expected
             )
+
+
+def check_fusion(
+    arrays: Mapping[str, Any], scalars: Mapping[str, Any], token_ids: Mapping[str, int]
+) -> None:
+    """Check a case of fusion: ids within the table of the probes, whole numbers, a known form.
+
+    Parameters
+    ----------
+    arrays : mapping of str to object
+        By name.
+    scalars : mapping of str to object
+        By name.
+
+    token_ids : mapping of str to int
+        Those that the case gives; the others are ``FUSION_TOKEN_IDS``.
+
+    Raises
+    ------
+    BadCase
+        If a name is not known or a value cannot be one.
+    """
+    _known("arrays", arrays, ("input_ids",))
+    _known("scalars", scalars, (*_FUSION_INTEGERS, "form"))
+    ids = arrays.get("input_ids")
+    rows: list[Any] = [ids]
+    if isinstance(ids, list) and ids and isinstance(ids[0], list):
+        rows = ids
+    if not all(
+        isinstance(row, list)
+        and row
+        and len(row) == len(rows[0])
+        and all(type(token) is int and 0 <= token < FUSION_TABLE_ROWS for token in row)
+        for row in rows
+    ):
+        expected = f"rows of one length, of integers from 0 to {FUSION_TABLE_ROWS - 1}"
+        raise BadCase(
+            "bad-case", where="case, arrays.input_ids", got=repr(ids)[:80], expected=expected
+        )
+    for name, (least, most) in _FUSION_INTEGERS.items():
+        value = scalars.get(name)
+        if name in scalars and (not isinstance(value, int) or not least <= value <= most):
+            _refuse(name, value, f"an integer from {least} to {most}")
+    if scalars.get("turn_start", 1) >= len(rows[0]) and "turn_start" in scalars:
+        _refuse("turn_start", scalars["turn_start"], "less than the tokens of a row")
+    names = {**FUSION_TOKEN_IDS, **token_ids}
+    for name in FUSION_TOKEN_IDS:
+        if [names[other] for other in FUSION_TOKEN_IDS].count(names[name]) > 1:
+            raise BadCase(
+                "bad-case",
+                where=f"case, token_ids.{name}",
+                got=f"{names[name]}, as another",
+                expected="ids that differ",
+            )
+    if scalars.get("form", "gather") not in _FORMS:
+        _refuse("form", scalars["form"], f"one of {', '.join(_FORMS)}")
 
 
 def check_positions(arrays: Mapping[str, Any], scalars: Mapping[str, Any]) -> None:

@@ -50,6 +50,11 @@ def _with_steps(steps: str, scalars: str = "") -> str:
     return _with_scalars(scalars)[:-1] + f', "steps": {steps}}}'
 
 
+def _fusion(ids: str, scalars: str = "") -> str:
+    arrays = f'"arrays": {{"input_ids": {ids}}}, "scalars": {{{scalars}}}'
+    return f'{{"subject": "fusion", "family": "llava", {arrays}}}'
+
+
 def _with_scalars(scalars: str) -> str:
     return f'{{"family": "qwen2_vl", "arrays": {{"input_ids": [[1]]}}, "scalars": {{{scalars}}}}}'
 
@@ -95,6 +100,22 @@ def _with_scalars(scalars: str) -> str:
         ('{"family": "x", "arrays": {"input_ids": [[1]]}, "colour": 1}', "unknown field"),
         ('{"family": "x", "arrays": {"input_ids": [[1]]}, "subject": "y"}', "one of positions"),
         ('{"family": "x", "arrays": {"input_ids": [[1]]}, "token_ids": {"q": 1}}', "token id"),
+        (_fusion("[[32]]"), "from 0 to 31"),
+        (_fusion("[[1], [2, 3]]"), "rows of one length"),
+        (_fusion("[]"), "rows of one length"),
+        (_fusion("null"), "rows of one length"),
+        (_fusion("[[true]]"), "rows of one length"),
+        (_fusion("[[1]]", '"image_rows": -1'), "from 0 to"),
+        (_fusion("[[1]]", '"image_rows": 1.0'), "from 0 to"),
+        (_fusion("[[1]]", '"feature_width": 0'), "from 1 to"),
+        (_fusion("[[1, 2]]", '"turn_start": 2'), "less than the tokens"),
+        (_fusion("[[1]]", '"form": "gather_nd"'), "one of gather_elements"),
+        (
+            '{"subject": "fusion", "family": "llava", "arrays": {"input_ids": [[1]]},'
+            ' "token_ids": {"image": 11}}',
+            "ids that differ",
+        ),
+        (_fusion("[[1]]", '"texts": ["a"]'), "name that is known"),
     ],
 )
 def test_damaged_cases_are_refused(text: str, found: str) -> None:

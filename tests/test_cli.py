@@ -16,7 +16,8 @@ from mmref.differences.base import small_case
 
 pytestmark = pytest.mark.engine
 
-HIDE = "import sys; sys.modules['torch'] = None; sys.modules['onnxruntime_genai'] = None; "
+HIDDEN = ["torch", "onnxruntime_genai", "onnxruntime"]
+HIDE = f"import sys; sys.modules.update(dict.fromkeys({HIDDEN}))\n"
 
 
 def mmref(
@@ -102,8 +103,11 @@ def test_a_case_from_a_file_from_standard_input_and_by_id(tmp_path: Path) -> Non
     ("arguments", "said"),
     [
         (("diff", "--family", "qwen2_5"), "did you mean"),
-        (("diff", "--engine", "vlm"), "one of onnxruntime-genai, transformers"),
-        (("diff", "--engine", "transformers>=4"), "one of onnxruntime-genai, transformers"),
+        (("diff", "--engine", "vlm"), "one of onnxruntime, onnxruntime-genai, transformers"),
+        (
+            ("diff", "--engine", "transformers>=4"),
+            "one of onnxruntime, onnxruntime-genai, transformers",
+        ),
         (("engines", "add", "transformers"), "transformers==VERSION"),
         (("diff", "--cases", "-1"), "--cases"),
         (("diff", "--cases", "many"), "--cases"),
@@ -227,3 +231,18 @@ def test_check_refuses(arguments: tuple[str, ...], said: str) -> None:
     assert done.returncode == 2
     assert re.search(said, done.stderr.decode())
     assert b"Traceback" not in done.stderr
+
+
+def test_fusion_is_a_subject_like_the_others() -> None:
+    done = mmref("diff", "--subject", "fusion", "--cases", "40")
+    report = json.loads(done.stdout)
+    assert done.returncode == 0, done.stdout[-500:]
+    compared = {entry["name"]: entry["compared"] for entry in report["engines"]}
+    assert set(compared) == {"transformers", "onnxruntime-genai", "onnxruntime"}
+    assert all(compared.values())
+    assert all(entry["case"]["subject"] == "fusion" for entry in report["differences"])
+    assert len(report["differences"]) == 15
+    case = b'{"subject": "fusion", "family": "llava", "arrays": {"input_ids": [[20, 10]]}}'
+    done = mmref("diff", "--engine", "onnxruntime", "--case", "-", given=case)
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["differences"][0]["id"] == "graph-missing-row-is-zero"

@@ -139,3 +139,48 @@ def test_likely_cause(ids: Any, count: int, cause: str) -> None:
     with pytest.raises(RefusedPrompt) as caught:
         fusion.source_rows(ids, {10: count})
     assert cause in caught.value.hint
+
+
+CLIPS = np.zeros((1, 2, 4), np.float32)
+ROW = np.zeros(4, np.float32)
+MARKERS = TokenIds(image=10, video_start=14, video_end=15)
+BESIDE: list[tuple[str, Any]] = [
+    ("id-beyond-table", lambda: fusion.lookup_ids([5, 32], [10], table_rows=32)),
+    ("id-beyond-table", lambda: fusion.lookup_ids([5, -1], [10], table_rows=32)),
+    ("id-beyond-table", lambda: fusion.lookup_ids([40], [40], "own", table_rows=32)),
+    ("id-beyond-table", lambda: fusion.lookup_ids([40], [40], "pad", table_rows=32, pad_id=32)),
+    ("table-rows", lambda: fusion.lookup_ids([5], [10], "zero_beyond_table")),
+    ("unknown-rule", lambda: fusion.lookup_ids([5], [10], "none")),  # type: ignore[arg-type]
+    ("token-id-type", lambda: fusion.lookup_ids([5], ["10"])),  # type: ignore[list-item]
+    ("token-ids-overlap", lambda: fusion.gates([5], image_id=10, audio_id=10)),
+    ("input-ids-dtype", lambda: fusion.gates([5.0], image_id=10, audio_id=16)),
+    ("input-ids-rank", lambda: fusion.image_blocks(np.zeros((1, 1, 1), int), [10])),
+    ("blocks-dtype", lambda: fusion.may_attend([0.5])),
+    ("blocks-rank", lambda: fusion.may_attend(np.zeros((1, 1, 1), int))),
+    ("blocks-empty", lambda: fusion.may_attend(np.zeros((1, 0), int))),
+    ("features-rank", lambda: fusion.fixed_rows(CLIPS[0], ROW)),
+    ("features-rank", lambda: fusion.fixed_rows(CLIPS, CLIPS)),
+    ("features-hidden-size", lambda: fusion.fixed_rows(CLIPS, ROW[:3])),
+    ("features-dtype", lambda: fusion.fixed_rows(CLIPS, ROW.astype(np.float16))),
+    ("clip-too-long", lambda: fusion.fixed_rows(np.zeros((1, 189, 4), np.float32), ROW)),
+    ("padding-shape", lambda: fusion.fixed_rows(CLIPS, ROW, [[True]])),
+    ("padding-shape", lambda: fusion.fixed_rows(CLIPS, ROW, [[1, 0]])),
+    ("token-ids-overlap", lambda: fusion.merge_copies(IDS, TEXT, image=(10, TWO), audio=(10, TWO))),
+    ("features-too-few", lambda: fusion.merge_copies(IDS, TEXT, image=(10, TWO[:1]))),
+    ("marker-missing", lambda: fusion.tell_videos_apart([5], TokenIds(image=10), video_id=11)),
+    ("input-ids-empty", lambda: fusion.tell_videos_apart([], MARKERS, video_id=11)),
+]
+
+
+@pytest.mark.parametrize(("code", "call"), BESIDE)
+def test_refuses_beside_the_merge(code: str, call: Any) -> None:
+    with pytest.raises((RefusedPrompt, UnknownName)) as caught:
+        call()
+    assert caught.value.code == code
+    assert code == "unknown-rule" or code in fusion.REFUSALS
+
+
+def test_every_refusal_has_a_test() -> None:
+    elsewhere = {"array-device", "count-value", "features-depth", "chunk-start"}
+    tested = {code for code, _ in FUSE} | {code for code, _ in BESIDE} | elsewhere
+    assert set(fusion.REFUSALS) <= tested

@@ -60,6 +60,29 @@ class FamilyTable(Directive):
         ]
 
 
+class MergeTable(Directive):
+    """Every family that merges features, with the columns of its merge."""
+
+    def run(self) -> list[nodes.Node]:
+        beside = {
+            "shared_id": "videos share the image's id",
+            "copies": "two copies",
+            "deepstack": "DeepStack",
+            "per_layer": "a table for each layer",
+            "image_blocks": "two-way blocks",
+        }
+        lines = []
+        for name in families.names("fusion"):
+            columns = families.get(name).fusing
+            notes = [text for column, text in beside.items() if getattr(columns, column)]
+            if columns.audio_rows is not None:
+                notes.append(f"{columns.audio_rows} rows a clip")
+            kinds, looked_up = ", ".join(columns.kinds), columns.lookup.replace("_", " ")
+            lines.append((name, kinds, looked_up, columns.counted, ", ".join(notes)))
+        titles = ("family", "kinds", "looked up as", "transformers counts", "beside the merge")
+        return [_table(titles, lines)]
+
+
 class RefusalTable(Directive):
     """Every way a prompt can be refused."""
 
@@ -95,6 +118,7 @@ class CommandHelp(Directive):
 def setup(app: Any) -> dict[str, bool]:
     """Register the directives."""
     app.add_directive("families", FamilyTable)
+    app.add_directive("merges", MergeTable)
     app.add_directive("refusals", RefusalTable)
     app.add_directive("checks", CheckTable)
     app.add_directive("command-help", CommandHelp)

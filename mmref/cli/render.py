@@ -15,6 +15,7 @@ from rich.text import Text
 from mmref.check import Check
 from mmref.check import Report as PackageReport
 from mmref.differences import RELEASES
+from mmref.differential import fusion
 from mmref.differential.explain import Explanation, Token
 from mmref.differential.fuzz import Campaign
 from mmref.differential.run import Finding, Report
@@ -160,13 +161,15 @@ def explanation(report: Explanation) -> None:
     if report.reference.status != "answer":
         console.print(f"the reference refuses it: {report.reference.message}")
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
-    for title in ("row", "token", "id", "kind", "item", "t", "h", "w", "slot", "feature"):
+    fused = report.case.subject == "fusion"
+    titles = ["row", "token", "id", "kind", "item", "t", "h", "w", "slot", "feature"]
+    for title in [*titles[:4], "feature"] if fused else titles:
         # two engines beside the tokens fit into 80 columns, and what does not fit is folded
         table.add_column(title, justify="right", min_width=len(title), overflow="fold")
     for name in report.verdicts:
         table.add_column(name.split()[0].replace("onnxruntime-", ""), overflow="fold")
     for token in report.tokens[:_MOST_TOKENS]:
-        table.add_row(*_token(token, report))
+        table.add_row(*(_fused(token, report) if fused else _token(token, report)))
     if report.tokens:
         console.print(table)
     if len(report.tokens) > _MOST_TOKENS:
@@ -179,6 +182,21 @@ def explanation(report: Explanation) -> None:
             console.print(f"  {entry.id}: {entry.meaning}")
     for name, reason in report.skipped.items():
         console.print(f"{name} skipped it: {reason}")
+
+
+def _fused(token: Token, report: Explanation) -> list[Text | str]:
+    """The feature row a token takes, and what each engine gave it."""
+    feature = "" if token.feature < 0 else str(token.feature)
+    cells: list[Text | str] = [str(token.row), str(token.index), str(token.id), token.kind, feature]
+    expected = f"text {token.id}" if token.kind == "text" else f"{token.kind} {token.feature}"
+    for verdict in report.verdicts.values():
+        embeds = verdict.actual.arrays.get("inputs_embeds")
+        if embeds is None:
+            cells.append("-")
+            continue
+        source = fusion.taken(report.case, embeds)[token.row][token.index]
+        cells.append("=" if source == expected else Text(source, style="bold red"))
+    return cells
 
 
 def _token(token: Token, report: Explanation) -> list[Text | str]:

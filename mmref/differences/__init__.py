@@ -9,9 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mmref.differences import genai, genai_steps, tokens, transformers, transformers_releases
+from mmref.differences import (
+    fusion,
+    genai,
+    genai_steps,
+    tokens,
+    transformers,
+    transformers_releases,
+)
 from mmref.differences.base import Difference, version_key
-from mmref.differences.rules import REFERENCE, PositionRules, TokenRules
+from mmref.differences.rules import REFERENCE, FusionRules, PositionRules, TokenRules
 from mmref.errors import UnknownName
 from mmref.families.row import Family
 
@@ -20,6 +27,7 @@ __all__ = [
     "REFERENCE",
     "RELEASES",
     "Difference",
+    "FusionRules",
     "PositionRules",
     "Release",
     "TokenRules",
@@ -33,6 +41,7 @@ __all__ = [
 RELEASES: dict[str, tuple[str, ...]] = {
     "transformers": ("4.49", "4.52", "4.57", "5.0", "5.2", "5.3", "5.6", "5.17", "5.24"),
     "onnxruntime-genai": ("0.18",),
+    "onnxruntime": ("1.32",),
 }
 """The releases whose behaviour is described, oldest first."""
 
@@ -42,9 +51,11 @@ ALL: tuple[Difference, ...] = (
     + genai.DIFFERENCES
     + genai_steps.DIFFERENCES
     + tokens.DIFFERENCES
+    + fusion.DIFFERENCES
 )
 """Every named difference."""
 
+_WITH_POSITIONS = tuple(dict.fromkeys(e.engine for e in ALL if e.subject == "positions"))
 _BY_ID = {difference.id: difference for difference in ALL}
 
 
@@ -181,7 +192,7 @@ def rules_names(family: Family | None = None) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        ``"reference"`` and one for each described release.
+        ``"reference"`` and one for each described release of an engine that has positions.
 
     Examples
     --------
@@ -189,13 +200,13 @@ def rules_names(family: Family | None = None) -> tuple[str, ...]:
     'reference'
     """
     names = ["reference"]
-    for engine, versions in RELEASES.items():
+    for engine in _WITH_POSITIONS:
         if family is not None and engine == "onnxruntime-genai" and family.genai_type is None:
             continue
         first = family.transformers_since if family and engine == "transformers" else "0"
         names += [
             f"{engine}-{version}"
-            for version in versions
+            for version in RELEASES[engine]
             if version_key(version) >= version_key(first)
         ]
     return tuple(names)

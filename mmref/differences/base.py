@@ -10,7 +10,15 @@ import numpy as np
 
 from mmref.case import Array, Case, Scalar, Step
 
-__all__ = ["Difference", "Refuses", "append", "small_case", "token_case", "version_key"]
+__all__ = [
+    "Difference",
+    "Refuses",
+    "append",
+    "fusion_case",
+    "small_case",
+    "token_case",
+    "version_key",
+]
 
 # (prompt, spans, scalars) -> whether the engine refuses; prompt is a mmref.layout.Prompt
 Refuses = Callable[[Any, Any, Mapping[str, Scalar]], bool]
@@ -42,8 +50,8 @@ class Difference:
     case : Case
         The smallest prompt that shows it.
     sets : mapping of str to str
-        Fields of the subject's rules (`PositionRules`, `TokenRules`) and their values: the
-        engine answers differently.
+        Fields of the subject's rules (`PositionRules`, `TokenRules`, `FusionRules`) and their
+        values: the engine answers differently.
     refuses : callable or None
         Says of a prompt that the reference accepts whether the engine refuses it.
     on_refused : frozenset of str
@@ -203,6 +211,32 @@ def token_case(
     if videos is not None:
         arrays["video_sizes"] = np.array(videos, np.int64)
     return Case(family, arrays, {"texts": [text], **scalars}, subject="tokens")
+
+
+def fusion_case(
+    ids: list[list[int]],
+    family: str = "qwen2_5_vl",
+    **scalars: Scalar,
+) -> Case:
+    """A case of fusion as one writes it by hand.
+
+    Parameters
+    ----------
+    ids : list of list of int
+        Rows of tokens: 10 image, 11 video, 16 audio, 14 and 15 around a video of the GLM-4V
+        line, from 20 to 31 text.
+    family : str
+        A family name.
+    **scalars : int, float, str or list of str
+        Scalars of the case.
+
+    Returns
+    -------
+    Case
+        The case.
+    """
+    arrays: dict[str, Array] = {"input_ids": np.array(ids, np.int64)}
+    return Case(family, arrays, scalars, subject="fusion")
 
 
 _SMALL_IDS = {"image": 10, "video": 11, "vision_start": 12, "vision_end": 13, "pad": 0, "eos": 2}

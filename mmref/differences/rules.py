@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["REFERENCE", "PositionRules", "TokenRules"]
+__all__ = ["REFERENCE", "FusionRules", "PositionRules", "TokenRules"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,3 +128,43 @@ class TokenRules:
     rounding: Literal["even", "away"] = "even"
     small_sides: Literal["nothing", "factor"] = "nothing"
     enlarged: Literal["exact", "whole_pixels"] = "exact"
+
+
+@dataclass(frozen=True, slots=True)
+class FusionRules:
+    """Which feature row lands on which token, and what a wrong count does.
+
+    Parameters
+    ----------
+    width : {"checked", "elements"}
+        Whether features have the embeddings' hidden size, or count by their elements.
+    not_passed : {"refused", "looked_up"}
+        What a placeholder is whose kind of features is not passed at all: an error, or the
+        row of the table that the model reads for it.
+    shared_id : {"markers", "each_takes_all"}
+        Where images and videos share a placeholder: the markers tell them apart, or the
+        features of each kind go to every placeholder.
+    shape : {"checked", "broadcast"}
+        Whether features are rows for the placeholders, or whatever can be broadcast to them;
+        in families of which transformers counts nothing.
+    unplaced : {"refused", "ignored"}
+        What features are of a kind without any placeholder, in the same families.
+    numbering : {"batch", "row"}
+        Whether placeholders are numbered through the batch, or in every row anew.
+    surplus : {"refused", "dropped"}
+        What features are that no placeholder takes.
+    missing : {"refused", "zero_row"}
+        What the placeholder after the last feature takes, in graphs with a zero row at the end.
+    later_turns : {"whole", "empty"}
+        Whether tokens that come in a later call find the features of the whole prompt, or none.
+    """
+
+    width: Literal["checked", "elements"] = "checked"
+    not_passed: Literal["refused", "looked_up"] = "refused"
+    shared_id: Literal["markers", "each_takes_all"] = "markers"
+    shape: Literal["checked", "broadcast"] = "checked"
+    unplaced: Literal["refused", "ignored"] = "refused"
+    numbering: Literal["batch", "row"] = "batch"
+    surplus: Literal["refused", "dropped"] = "refused"
+    missing: Literal["refused", "zero_row"] = "refused"
+    later_turns: Literal["whole", "empty"] = "whole"

@@ -9,7 +9,7 @@ import numpy as np
 
 from mmref.case import Case, Outcome
 from mmref.differences import Difference, Release
-from mmref.differential.subjects import predict, reference
+from mmref.differential.subjects import get, predict, reference
 from mmref.errors import EngineFault
 
 __all__ = ["Verdict", "judge", "unlike"]
@@ -96,7 +96,7 @@ def judge(case: Case, actual: Outcome, release: Release) -> Verdict:
         case = replace(case, steps=())  # an engine that answers prompts alone is asked no more
     expected = reference(case)
     where = unlike(expected, actual)
-    if expected.status == "refusal":
+    if expected.status == "refusal" and not get(case.subject).predicts_refused:
         if not where:
             return Verdict("equal", (), (), expected, expected, actual)
         named = tuple(

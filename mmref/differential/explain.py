@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from mmref import layout
 from mmref.case import Case, Outcome
+from mmref.differential import fusion
 from mmref.differential.compare import Verdict, judge
 from mmref.differential.run import release_for, skip_reason
 from mmref.differential.subjects import reference
@@ -26,12 +29,12 @@ class Token:
         Row of the batch, and column of the padded row.
     id : int
         The token id.
-    kind : {"text", "image", "video", "masked"}
+    kind : {"text", "image", "video", "audio", "masked"}
         What it stands for.
     item, frame : int
         Row of the kind's grid, and frame within it; -1 for text.
     position : tuple of int
-        (t, h, w) by the reference.
+        (t, h, w) by the reference; empty for a case of fusion.
     slot : int
         Place in the cache: the index in the padded row, since padding is cached too.
     feature : int
@@ -44,7 +47,7 @@ class Token:
     kind: str
     item: int
     frame: int
-    position: tuple[int, int, int]
+    position: tuple[int, ...]
     slot: int
     feature: int
 
@@ -60,7 +63,7 @@ class Explanation:
     reference : Outcome
         An answer or a refusal.
     tokens : tuple of Token
-        Row by row; empty if the reference refuses the case.
+        Row by row; empty if the reference refuses a case of positions.
     spans : tuple of Span
         As `mmref.layout.scan` finds them.
     verdicts : dict of str to Verdict
@@ -108,7 +111,7 @@ def explain(case: Case, engines: list[Engine]) -> Explanation:
     Parameters
     ----------
     case : Case
-        A case of positions.
+        A case of positions or of fusion.
     engines : list of Engine
         Engines to compare with; may be empty.
 
@@ -122,12 +125,15 @@ def explain(case: Case, engines: list[Engine]) -> Explanation:
     BadCase
         ``not-explained``, if the case is about something else.
     """
-    if case.subject != "positions":
-        raise BadCase("not-explained", where="subject", got=case.subject, expected="positions")
+    if case.subject == "tokens":
+        expected = "positions or fusion"
+        raise BadCase("not-explained", where="subject", got=case.subject, expected=expected)
     answer = reference(case)
     spans: tuple[layout.Span, ...] = ()
     tokens: list[Token] = []
-    if answer.status == "answer":
+    if case.subject == "fusion":
+        tokens = _fused(case, answer)
+    elif answer.status == "answer":
         arguments = case.arguments()
         for name in ("second_per_grid_ts", "tokens_per_second"):
             arguments.pop(name, None)
@@ -143,6 +149,18 @@ def explain(case: Case, engines: list[Engine]) -> Explanation:
         else:
             verdicts[label] = judge(case, engine.run(case), release_for(engine))
     return Explanation(case, answer, tuple(tokens), spans, verdicts, skipped)
+
+
+def _fused(case: Case, answer: Outcome) -> list[Token]:
+    """Tokens with the feature row that each takes; also of a case that is refused."""
+    rows = answer.arrays.get("source_rows", np.full(case.arrays["input_ids"].shape, -1))
+    found = []
+    kinds = fusion.kinds_of(case)
+    for (row, index), token in np.ndenumerate(case.arrays["input_ids"]):
+        feature = int(rows[row, index])
+        kind = kinds[row][index]
+        found.append(Token(row, index, int(token), kind, -1, -1, (), index, feature))
+    return found
 
 
 def _tokens(case: Case, answer: Outcome, spans: tuple[layout.Span, ...]) -> list[Token]:

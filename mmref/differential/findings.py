@@ -58,7 +58,7 @@ def _entry(entry: Difference) -> str:
         ("prompt", prompt_line(entry.case)),
         ("reference", _words(outcome_lines(reference, ()))),
     ]
-    if reference.status == "answer":
+    if reference.status == "answer" or subject.predicts_refused:
         whole = release(entry.engine, newest)
         predicted = subject.predict(entry.case, whole)
         alike = subject.predict(entry.case, whole.without(entry))

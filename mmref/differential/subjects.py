@@ -13,7 +13,7 @@ from typing import Any
 from mmref import families as family_table
 from mmref.case import SUBJECTS, Case, Outcome
 from mmref.differences import Release
-from mmref.differential import positions, tokens
+from mmref.differential import fusion, positions, tokens
 from mmref.errors import UnknownName
 
 __all__ = ["Subject", "get", "predict", "reference"]
@@ -49,6 +49,18 @@ def _token_corners() -> dict[str, Case]:
     return token_corners()
 
 
+def _fusion_cases(families: Sequence[str]) -> tuple[Any, Any]:
+    from mmref.testing.strategies import fusion as strategies
+
+    return strategies.accepted(families), strategies.refused(families)
+
+
+def _fusion_corners() -> dict[str, Case]:
+    from mmref.testing.corners import fusion_corners
+
+    return fusion_corners()
+
+
 @dataclass(frozen=True, slots=True)
 class Subject:
     """What one subject needs to be compared.
@@ -67,6 +79,8 @@ class Subject:
         () -> curated cases by name.
     families : callable
         () -> names of the families that it covers.
+    predicts_refused : bool
+        Whether ``predict`` also says what a release makes of cases the reference refuses.
     """
 
     name: str
@@ -75,6 +89,7 @@ class Subject:
     strategies: Callable[[Sequence[str]], tuple[Any, Any]]
     corners: Callable[[], dict[str, Case]]
     families: Callable[[], tuple[str, ...]]
+    predicts_refused: bool = False
 
 
 _SUBJECTS = {
@@ -93,6 +108,15 @@ _SUBJECTS = {
         _token_cases,
         _token_corners,
         lambda: family_table.names("tokens"),
+    ),
+    "fusion": Subject(
+        "fusion",
+        fusion.reference,
+        fusion.predict,
+        _fusion_cases,
+        _fusion_corners,
+        lambda: family_table.names("fusion"),
+        predicts_refused=True,
     ),
 }
 
@@ -143,7 +167,7 @@ def predict(case: Case, release: Release) -> Outcome:
     Parameters
     ----------
     case : Case
-        A case that the reference accepts.
+        A case that the reference accepts, or any if the subject predicts the others too.
     release : Release
         The release.
 

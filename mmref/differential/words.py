@@ -71,7 +71,9 @@ def outcome_lines(outcome: Outcome, where: Sequence[str]) -> list[str]:
     lines = []
     for name in names or list(outcome.arrays)[:1]:
         array = outcome.arrays[name]
-        if array.ndim == 3 and (array == array[:1]).all():
+        if name in ("inputs_embeds", "deepstack"):
+            lines.append(f"{name}[..., 0] {_rows(array[..., 0])}")
+        elif array.ndim == 3 and (array == array[:1]).all():
             lines.append(f"{name} t=h=w {_rows(array[0])}")
         elif array.ndim == 3:
             axes = zip("thw", array, strict=False)

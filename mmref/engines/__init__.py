@@ -21,6 +21,7 @@ __all__ = ["Engine", "add", "added", "get", "names"]
 _CLASSES = {
     "transformers": ("mmref.engines.transformers", "Transformers"),
     "onnxruntime-genai": ("mmref.engines.genai", "GenAI"),
+    "onnxruntime": ("mmref.engines.onnxruntime", "OnnxRuntime"),
 }
 _RELEASES = {
     "transformers": ("mmref.engines.transformers_release", "TransformersRelease"),

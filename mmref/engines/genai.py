@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from mmref import families
 from mmref.case import Case, Outcome, Step
+from mmref.engines.genai_fusion import Packages
 from mmref.engines.genai_tokens import TokenProcessors
 from mmref.errors import MissingExtra, MissingProvider
 from mmref.probes import PackageConfig, write_package
@@ -63,7 +64,7 @@ class GenAI:
     name = "onnxruntime-genai"
     providers = ("cpu", "cuda")
     context_length = CONTEXT_LENGTH
-    subjects: tuple[str, ...] = ("positions", "tokens")
+    subjects: tuple[str, ...] = ("positions", "tokens", "fusion")
 
     def __init__(self, *, provider: str = "cpu", in_child: bool = False) -> None:
         try:
@@ -77,6 +78,7 @@ class GenAI:
         self._og = onnxruntime_genai
         self._in_child = in_child
         self._processors = TokenProcessors(onnxruntime_genai)
+        self._packages = Packages(onnxruntime_genai, provider)
         self._models: OrderedDict[PackageConfig, tuple[Any, Any]] = OrderedDict()
         with contextlib.suppress(AttributeError):
             onnxruntime_genai.set_log_options(enabled=False)
@@ -97,6 +99,8 @@ class GenAI:
         """Families without a model type, and prompts beyond the packages' context."""
         if case.subject == "tokens":
             return self._processors.skip(case)
+        if case.subject == "fusion":
+            return self._packages.skip(case)
         family = families.get(case.family)
         if family.genai_type is None:
             return "the engine has no model type with 3-D positions for the family"
@@ -113,10 +117,11 @@ class GenAI:
         return None
 
     def run(self, case: Case) -> Outcome:
-        """Positions and masks that the decoder received, or the tokens its processor makes."""
-        if case.subject == "tokens":
+        """Positions and masks that the decoder received, its processor's tokens, or embeddings."""
+        if case.subject != "positions":
+            own = self._processors if case.subject == "tokens" else self._packages
             try:
-                return Outcome("answer", self._processors.answer(case))
+                return Outcome("answer", own.answer(case))
             except Exception as error:
                 return Outcome.refusal(error)
         config = self.package(case)

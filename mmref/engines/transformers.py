@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from mmref import families
 from mmref.case import Case, Outcome
-from mmref.engines import transformers_tokens
+from mmref.engines import transformers_fusion, transformers_tokens
 from mmref.engines.transformers_generate import Conversations
 from mmref.errors import MissingExtra
 from mmref.families import Family, TokenIds
@@ -92,7 +92,7 @@ class Transformers:
 
     name = "transformers"
     provider = "cpu"
-    subjects: tuple[str, ...] = ("positions", "tokens")
+    subjects: tuple[str, ...] = ("positions", "tokens", "fusion")
 
     def __init__(self) -> None:
         try:
@@ -105,19 +105,24 @@ class Transformers:
         self._stubs: dict[str, Any] = {}
         self._conversations = Conversations()
         self._processors: dict[str, transformers_tokens.TokenProcessor] = {}
+        self._models = transformers_fusion.Models()
 
     def skip(self, case: Case) -> str | None:
         """Cases about an exported model's configuration are not about transformers."""
+        if case.subject == "fusion":
+            return self._models.skip(case)
         reason = skip_reason(case)
         if reason is None and case.steps:
             return self._conversations.skip(case)
         return reason
 
     def run(self, case: Case) -> Outcome:
-        """Positions of the prompt and of what follows, or the tokens its processor makes."""
+        """Positions and what follows, the tokens its processor makes, or merged embeddings."""
         try:
             if case.subject == "tokens":
                 return Outcome("answer", transformers_tokens.answer(case, self._processors))
+            if case.subject == "fusion":
+                return Outcome("answer", self._models.answer(case))
             return Outcome("answer", self._answer(case))
         except Exception as error:
             # whatever a library raises on a prompt is its refusal; nothing else is known of it

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Literal
 
 from mmref.errors import RefusedPrompt
+from mmref.families.fusing import Fusing
 from mmref.families.media import Media
 
 __all__ = ["Family", "TokenIds"]
@@ -28,6 +29,8 @@ class TokenIds:
         image placeholder (the GLM-4V line).
     row_break : int or None
         End of a row of an image, for families that mark it (Pixtral).
+    audio : int or None
+        Placeholder of audio.
     pad, eos : int or None
         Padding and end-of-sequence ids. The reference goes by the mask; some
         engines recognise padding by id.
@@ -47,6 +50,7 @@ class TokenIds:
     pad: int | None = None
     eos: int | None = None
     row_break: int | None = None
+    audio: int | None = None
 
     def __post_init__(self) -> None:
         for column in fields(self):
@@ -113,6 +117,8 @@ class Family:
     positions : {"3d", "1d"}
         Whether tokens have (t, h, w) positions or one number; the columns above that
         are about 3-D positions mean nothing for ``"1d"``.
+    fusing : Fusing
+        How features are merged into its embeddings.
     transformers_since : str
         The first described release of transformers that has the family.
     """
@@ -129,4 +135,5 @@ class Family:
     source: str
     media: Media = field(default_factory=Media)
     positions: Literal["3d", "1d"] = "3d"
+    fusing: Fusing = field(default_factory=Fusing)
     transformers_since: str = "4.49"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mmref.families import expansions
+from mmref.families import expansions, fusing
+from mmref.families.fusing import Fusing
 from mmref.families.media import Media
 from mmref.families.row import Family, TokenIds
 
@@ -34,7 +35,12 @@ def _glm(image: int, video: int, first_marker: int, video_start: int) -> TokenId
 
 
 def _whole(
-    name: str, token_ids: TokenIds, transformers_class: str, media: Media, since: str
+    name: str,
+    token_ids: TokenIds,
+    transformers_class: str,
+    media: Media,
+    since: str,
+    group: Fusing = fusing.IMAGE_THEN_VIDEO,
 ) -> Family:
     """Groups M1: a video is one item, its time axis counts grid steps."""
     return Family(
@@ -49,6 +55,7 @@ def _whole(
         genai_type=None,
         source=f"transformers.models.{name}",
         media=media,
+        fusing=fusing.of_model(group, name, transformers_class),
         transformers_since=since,
     )
 
@@ -62,6 +69,7 @@ def _split(
     genai_type: str | None = None,
     *,
     markers: bool = False,
+    group: Fusing = fusing.IMAGE_THEN_VIDEO,
 ) -> Family:
     """Group M3: every frame of a video is an item of its own, between timestamps."""
     return Family(
@@ -76,11 +84,18 @@ def _split(
         genai_type=genai_type,
         source=f"transformers.models.{name}",
         media=media,
+        fusing=fusing.of_model(fusing.SHARED_ID if markers else group, name, transformers_class),
         transformers_since=since,
     )
 
 
-def _text_positions(name: str, token_ids: TokenIds, media: Media) -> Family:
+def _text_positions(
+    name: str,
+    token_ids: TokenIds,
+    media: Media,
+    group: Fusing = fusing.NONE,
+    merging_class: str = "",
+) -> Family:
     """Families whose tokens are numbered like text: no 3-D positions, only placeholders."""
     return Family(
         name=name,
@@ -95,12 +110,13 @@ def _text_positions(name: str, token_ids: TokenIds, media: Media) -> Family:
         source=f"transformers.models.{name}",
         media=media,
         positions="1d",
+        fusing=fusing.of_model(group, name, merging_class) if merging_class else group,
     )
 
 
 ROWS: tuple[Family, ...] = (
     _whole("qwen2_vl", _QWEN, "Qwen2VLModel", expansions.QWEN2, "4.49"),
-    _whole("paddleocr_vl", _PADDLE, "PaddleOCRVLModel", expansions.PADDLE, "5.0"),
+    _whole("paddleocr_vl", _PADDLE, "PaddleOCRVLModel", expansions.PADDLE, "5.0", fusing.ONE_KIND),
     Family(
         name="qwen2_5_vl",
         media_kinds="by_id",
@@ -113,9 +129,20 @@ ROWS: tuple[Family, ...] = (
         genai_type="qwen2_5_vl",
         source="transformers.models.qwen2_5_vl",
         media=expansions.QWEN2_5,
+        fusing=fusing.of_model(fusing.IMAGE_THEN_VIDEO, "qwen2_5_vl", "Qwen2_5_VLModel"),
     ),
-    _split("qwen3_vl", _QWEN, "Qwen3VLModel", expansions.QWEN3, "4.57", "qwen3_vl"),
-    _split("qwen3_vl_moe", _QWEN, "Qwen3VLMoeModel", expansions.QWEN3, "4.57"),
+    _split(
+        "qwen3_vl",
+        _QWEN,
+        "Qwen3VLModel",
+        expansions.QWEN3,
+        "4.57",
+        "qwen3_vl",
+        group=fusing.DEEPSTACK,
+    ),
+    _split(
+        "qwen3_vl_moe", _QWEN, "Qwen3VLMoeModel", expansions.QWEN3, "4.57", group=fusing.DEEPSTACK
+    ),
     _split("qwen3_5", _QWEN3_5, "Qwen3_5Model", expansions.QWEN3, "5.2", "qwen3_5"),
     _split("qwen3_5_moe", _QWEN3_5, "Qwen3_5MoeModel", expansions.QWEN3, "5.2", "qwen3_5_moe"),
     _split(
@@ -155,18 +182,51 @@ ROWS: tuple[Family, ...] = (
         "gemma3",
         TokenIds(image=262144, vision_start=255999, vision_end=256000, pad=0, eos=1),
         expansions.GEMMA3,
+        fusing.GEMMA3,
+        "Gemma3Model",
     ),
     _text_positions(
         "gemma4",
-        TokenIds(image=258880, video=258884, vision_start=255999, vision_end=258882, pad=0, eos=1),
+        TokenIds(
+            image=258880,
+            video=258884,
+            audio=258881,
+            vision_start=255999,
+            vision_end=258882,
+            pad=0,
+            eos=1,
+        ),
         expansions.GEMMA4,
+        fusing.GEMMA4,
+        "Gemma4Model",
+    ),
+    _text_positions(
+        "gemma3n",
+        TokenIds(image=262145, audio=262273, vision_start=255999, vision_end=262144, pad=0, eos=1),
+        Media(),
+        fusing.GEMMA3N,
+        "Gemma3nModel",
+    ),
+    _text_positions("llava", TokenIds(image=32000), Media(), fusing.ONE_KIND, "LlavaModel"),
+    _text_positions(
+        "qwen2_audio", TokenIds(audio=151646), Media(), fusing.AUDIO, "Qwen2AudioModel"
     ),
     # ids of [IMG], [IMG_BREAK] and [IMG_END]: the released tokenizers
     _text_positions(
-        "mistral3", TokenIds(image=10, row_break=12, vision_end=13), expansions.MISTRAL3
+        "mistral3",
+        TokenIds(image=10, row_break=12, vision_end=13),
+        expansions.MISTRAL3,
+        fusing.ONE_KIND,
+        "Mistral3Model",
     ),
     _text_positions("pixtral", TokenIds(image=10, row_break=12, vision_end=13), expansions.PIXTRAL),
-    _text_positions("phi4_multimodal", TokenIds(image=200010, pad=199999), expansions.PHI4),
+    _text_positions(
+        "phi4_multimodal",
+        TokenIds(image=200010, audio=200011, pad=199999),
+        expansions.PHI4,
+        fusing.TWO_COPIES,
+        "Phi4MultimodalFeatureEmbedding",
+    ),
     # encoder and decoder: audio goes through cross attention, the prompt holds no placeholder
     _text_positions("whisper", TokenIds(pad=50256, eos=50256), Media()),
 )

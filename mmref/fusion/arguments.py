@@ -53,6 +53,14 @@ REFUSALS: dict[str, str] = {
     "out-read-only": "an output that cannot be written",
     "chunk-start": "a chunk that starts outside the prompt",
     "out-overlaps": "an output that shares memory with an input",
+    "id-beyond-table": "a token id that the table of embeddings has no row for",
+    "table-rows": "a table whose number of rows is not said, where the rule needs it",
+    "clip-too-long": "a clip of more frames than its placeholders",
+    "padding-shape": "a padding mask that is not boolean, or not (clips, frames)",
+    "marker-missing": "a family's marker whose token id is not given",
+    "blocks-dtype": "blocks that are not integers",
+    "blocks-rank": "blocks that are neither a row nor a batch of rows",
+    "blocks-empty": "blocks of no token",
 }
 """Every way a merge can be refused, by the error's ``code``."""
 
@@ -125,10 +133,10 @@ def read_before(key: Key, value: Any, batch: int) -> Array:
 
 
 def read_features(
-    key: Key, value: Any, dtype: Any, hidden: int | None, ranks: tuple[int, ...]
+    key: Key | str, value: Any, dtype: Any, hidden: int | None, ranks: tuple[int, ...]
 ) -> Array:
     """One list of features of the embeddings' kind; see `mmref.fusion.fuse`."""
-    where = f"features[{key}]"
+    where = key if isinstance(key, str) else f"features[{key}]"
     array = float_array(value, where, "features")
     if array.ndim not in ranks:
         raise RefusedPrompt(

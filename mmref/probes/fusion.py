@@ -13,13 +13,30 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mmref.case import Case
+from mmref.case_form import FUSION_TABLE_ROWS, FUSION_TOKEN_IDS
 from mmref.errors import UnknownName
+from mmref.families import TokenIds
 from mmref.fusion.forms import FORMS
 from mmref.probes.graphs import Graph
 
-__all__ = ["embedding_graph", "model_bytes", "table", "write"]
+__all__ = [
+    "HIDDEN",
+    "VOCABULARY",
+    "embedding_graph",
+    "feature_rows",
+    "model_bytes",
+    "passed_features",
+    "table",
+    "token_ids",
+    "write",
+]
+
+HIDDEN, VOCABULARY = 4, FUSION_TABLE_ROWS
+"""The hidden size and the table of cases of fusion."""
 
 _INT64 = 7
+_FIRST = {"image": 1, "video": 10_000, "audio": 20_000}
 
 
 def table(vocabulary: int, hidden: int) -> npt.NDArray[np.float32]:
@@ -42,6 +59,74 @@ def table(vocabulary: int, hidden: int) -> npt.NDArray[np.float32]:
     """
     rows = np.arange(vocabulary, dtype=np.float32)[:, None]
     return rows + np.arange(hidden, dtype=np.float32) / np.float32(hidden)
+
+
+def feature_rows(kind: str, rows: int, width: int = HIDDEN) -> npt.NDArray[np.float32]:
+    """The features of a case of fusion: no two values alike, and none that text has.
+
+    Parameters
+    ----------
+    kind : {"image", "video", "audio"}
+        What they are of.
+    rows, width : int
+        Their shape.
+
+    Returns
+    -------
+    numpy.ndarray
+        float32, shape (rows, width): from -1, -10000 or -20000 on downwards, in whole numbers.
+
+    Examples
+    --------
+    >>> feature_rows("video", 2, 2).tolist()
+    [[-10000.0, -10001.0], [-10002.0, -10003.0]]
+    """
+    return -np.float32(_FIRST[kind]) - np.arange(rows * width, dtype=np.float32).reshape(
+        rows, width
+    )
+
+
+def token_ids(case: Case) -> TokenIds:
+    """The placeholders of a case of fusion: small ones where it gives none, as its table is small.
+
+    Parameters
+    ----------
+    case : Case
+        The case.
+
+    Returns
+    -------
+    TokenIds
+        By default 10 image, 11 video, 16 audio, 14 and 15 around a video.
+    """
+    return TokenIds(**{**FUSION_TOKEN_IDS, **(case.token_ids or {})})
+
+
+def passed_features(case: Case) -> dict[str, npt.NDArray[np.float32]]:
+    """The features that a case of fusion passes.
+
+    Parameters
+    ----------
+    case : Case
+        The case.
+
+    Returns
+    -------
+    dict of str to numpy.ndarray
+        Of the kinds whose number of rows the case gives, by kind.
+
+    Examples
+    --------
+    >>> case = Case("llava", {"input_ids": np.array([[10]])}, {"image_rows": 1}, subject="fusion")
+    >>> passed_features(case)["image"].tolist()
+    [[-1.0, -2.0, -3.0, -4.0]]
+    """
+    width = int(case.scalars.get("feature_width", HIDDEN))  # type: ignore[arg-type]
+    return {
+        kind: feature_rows(kind, int(case.scalars[f"{kind}_rows"]), width)  # type: ignore[arg-type]
+        for kind in _FIRST
+        if f"{kind}_rows" in case.scalars
+    }
 
 
 def embedding_graph(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from mmref.case import Case
-from mmref.differences.base import small_case, token_case
+from mmref.differences.base import fusion_case, small_case, token_case
+from mmref.fusion import FORMS
 
-__all__ = ["corners", "token_corners"]
+__all__ = ["corners", "fusion_corners", "token_corners"]
 
 _REAL_IDS = {"image": 151655, "video": 151656, "vision_start": 151652, "vision_end": 151653}
 
@@ -149,3 +150,50 @@ def token_corners() -> dict[str, Case]:
         "many-tiles": token_case("<|image|>", "phi4_multimodal", images=[[3000, 500]]),
         "longest-edge": token_case("[IMG][IMG]", "mistral3", images=[[1541, 3], [3000, 2999]]),
     }
+
+
+def fusion_corners() -> dict[str, Case]:
+    """Named corner cases of the fusion subject.
+
+    Returns
+    -------
+    dict of str to Case
+        Name to case.
+
+    Examples
+    --------
+    >>> fusion_corners()["text-only"].arrays["input_ids"].tolist()
+    [[20]]
+    """
+    found = {
+        "text-only": fusion_case([[20]]),
+        "image-and-video": fusion_case(
+            [[10, 11, 10, 20], [11, 20, 10, 10]], image_rows=4, video_rows=2
+        ),
+        "rows-of-different-counts": fusion_case([[10, 10, 20], [20, 20, 10]], image_rows=3),
+        "a-row-without-media": fusion_case([[20, 20], [10, 10]], image_rows=2),
+        "two-missing": fusion_case([[10, 10, 10]], image_rows=1),
+        "second-turn": fusion_case([[10, 20, 10, 10]], image_rows=3, turn_start=2),
+        "second-turn-of-text": fusion_case([[10, 10, 20, 20]], image_rows=2, turn_start=2),
+        "video-between-markers": fusion_case([[14, 10, 10, 15]], "glm4v", video_rows=2),
+        "equal-numbers-of-both": fusion_case(
+            [[10, 14, 10, 15]], "glm4v", image_rows=2, video_rows=2
+        ),
+        "three-kinds": fusion_case(
+            [[16, 10, 11, 16, 20, 10]], "gemma4", image_rows=2, video_rows=1, audio_rows=2
+        ),
+        "audio-with-wide-rows": fusion_case(
+            [[16, 16]], "qwen2_audio", audio_rows=2, feature_width=8
+        ),
+        "audio-and-image": fusion_case(
+            [[10, 16, 10, 16]], "phi4_multimodal", image_rows=2, audio_rows=2
+        ),
+        "one-column": fusion_case([[10, 10]], "phi4_multimodal", image_rows=2, feature_width=1),
+        "alias": fusion_case([[10, 20]], "fara", image_rows=1),
+    }
+    wide = fusion_case([[10, 10, 20]], image_rows=2)
+    for form in FORMS:
+        found[f"form-{form}"] = wide.with_scalars(form=form)
+        found[f"form-{form}-batch"] = fusion_case([[10], [10]], image_rows=2, form=form)
+        found[f"form-{form}-missing"] = fusion_case([[10, 10]], image_rows=1, form=form)
+    return found

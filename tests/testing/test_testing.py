@@ -17,9 +17,20 @@ from hypothesis import find, given, settings
 
 from mmref import mrope
 from mmref.differences.base import small_case
+from mmref.errors import UnknownName
 from mmref.testing import assert_positions
 from mmref.testing.selection import selected_cases
-from mmref.testing.strategies import cases, conversations, grids, masks, prompts
+from mmref.testing.strategies import (
+    cases,
+    conversations,
+    embeddings,
+    features,
+    grids,
+    masks,
+    merges,
+    prompts,
+    refused_cases,
+)
 
 ROOT = Path(__file__).parents[2]
 HOW_TO = ROOT / "docs/how-to/test-your-engine.md"
@@ -50,6 +61,31 @@ REACHED: dict[str, tuple[Any, Callable[[Any], bool]]] = {
         lambda case: [step.action for step in case.steps][:2] == ["rewind", "generate"],
     ),
     "a batch": (prompts(), lambda prompt: len(prompt["input_ids"]) == 4),
+    "NaN": (embeddings(batch=1, length=2, hidden=2), lambda array: bool(np.isnan(array).any())),
+    "negative zero": (
+        features(rows=2, hidden=2),
+        lambda array: bool((np.signbit(array) & (array == 0)).any()),
+    ),
+    "read-only": (features(rows=1, hidden=1), lambda array: not array.flags.writeable),
+    "strided": (
+        embeddings(batch=1, length=1, hidden=3),
+        lambda array: not array.flags.c_contiguous,
+    ),
+    "half": (features(rows=1, hidden=1, dtype=np.float16), lambda array: array.dtype == np.float16),
+    "no rows": (features(rows=0, hidden=3), lambda array: array.shape == (0, 3)),
+    "three kinds": (merges(), lambda merge: len(merge.features) == 3),
+    "features by row": (
+        merges(),
+        lambda merge: (
+            merge.order == "row"
+            and len(merge.input_ids) == 3
+            and any(map(len, merge.features.values()))
+        ),
+    ),
+    "interleaved": (
+        merges(order="batch"),
+        lambda merge: bool(np.isin([10, 11, 10], merge.input_ids).all()),
+    ),
 }
 
 
@@ -74,8 +110,11 @@ def test_conversations_shrink() -> None:
         (grids(min_items=2, spatial_merge_size=1), [[1, 1, 1]] * 2),
         (masks((2, 3), holes=True), [[1] * 3] * 2),
         (prompts(family="qwen2_vl").map(lambda prompt: prompt["input_ids"]), [[20]]),
+        (embeddings(batch=1, length=2, hidden=1), [[[0], [1]]]),
+        (features(rows=1, hidden=2), [[-2, -1]]),
+        (merges().map(lambda merge: merge.input_ids), [[20]]),
     ],
-    ids=["grids", "two grids", "masks", "prompts"],
+    ids=["grids", "two grids", "masks", "prompts", "embeddings", "features", "merges"],
 )
 def test_strategies_shrink(strategy: Any, smallest: list[Any]) -> None:
     assert find(strategy, lambda value: True).tolist() == smallest
@@ -201,3 +240,19 @@ def test_unknown_options_are_named(tmp_path: Path, options: list[str], message: 
     done = pytest_run(tmp_path, *options)
     assert done.returncode != 0
     assert re.search(message, done.stdout + done.stderr)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: cases(subject="pictures"),
+        lambda: refused_cases(subject="tokens"),
+        lambda: refused_cases(subject="fusion", kind="unused-item"),
+        lambda: refused_cases(kind="features-too-few"),
+        lambda: cases(subject="fusion", max_rows=2),
+        lambda: cases(subject="fusion", family="no_such"),
+    ],
+)
+def test_strategies_refuse_what_they_do_not_know(call: Callable[[], Any]) -> None:
+    with pytest.raises((UnknownName, ValueError)):
+        call()

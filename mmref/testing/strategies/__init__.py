@@ -1,16 +1,17 @@
 """Hypothesis strategies for prompts: the one generator of cases.
 
-`cases` makes prompts the reference accepts, `refused_cases` prompts it refuses.
+`cases` makes prompts the reference accepts, `refused_cases` prompts it refuses; `embeddings`,
+`features` and `merges` the arrays of a merge.
 `mmref diff` and the suite draw from here and nowhere else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from mmref import families
-from mmref.case import SUBJECTS, Case
+from mmref.case import Case
 from mmref.errors import MissingExtra, UnknownName
 from mmref.families import Family
 
@@ -19,21 +20,33 @@ try:
 except ImportError as error:
     raise MissingExtra("hypothesis", "testing") from error
 
-from mmref.testing.strategies import positions, refused, steps
+from mmref.testing.strategies import fusion, positions, refused, steps
+from mmref.testing.strategies.merges import Merge, embeddings, features, merges
 from mmref.testing.strategies.parts import grids, masks
 
 __all__ = [
     "REFUSED_KINDS",
+    "REFUSED_MERGES",
+    "Merge",
     "cases",
     "conversations",
+    "embeddings",
+    "features",
     "grids",
     "masks",
+    "merges",
     "prompts",
     "refused_cases",
 ]
 
 REFUSED_KINDS: tuple[str, ...] = tuple(refused.FAULTS)
 """The faults of `refused_cases`, by the code of the refusal they lead to."""
+
+REFUSED_MERGES: tuple[str, ...] = tuple(fusion.FAULTS)
+"""The same for the subject ``"fusion"``."""
+
+
+_SUBJECTS = ("positions", "fusion")
 
 
 def cases(
@@ -51,7 +64,7 @@ def cases(
     family : str or sequence of str, optional
         Families to draw from. Default: all.
     subject : str
-        Only ``"positions"``.
+        ``"positions"`` or ``"fusion"``; the numbers are for positions.
     max_rows : int
         Largest batch.
     min_images, min_videos : int
@@ -78,8 +91,11 @@ def cases(
     >>> find(cases(family="qwen2_vl"), lambda case: True).arrays["input_ids"].tolist()
     [[20]]
     """
-    if subject != "positions":
-        raise UnknownName("subject", subject, SUBJECTS)
+    _check(subject)
+    if subject == "fusion":
+        if (max_rows, min_images, min_videos) != (4, 0, 0):
+            raise ValueError("max_rows, min_images, min_videos: for positions only")
+        return fusion.accepted([row.name for row in _rows(family, "fusion")])
     if max_rows < 1 or min_images < 0 or min_videos < 0:
         raise ValueError("max_rows: at least 1; min_images and min_videos: at least 0")
     return positions.accepted(_rows(family), max_rows, min_images, min_videos)
@@ -163,16 +179,21 @@ def prompts(
 
 
 def refused_cases(
-    *, kind: str | None = None, family: str | Sequence[str] | None = None
+    *,
+    kind: str | None = None,
+    family: str | Sequence[str] | None = None,
+    subject: str = "positions",
 ) -> st.SearchStrategy[Case]:
     """Prompts that the reference refuses, each made from an accepted one by one fault.
 
     Parameters
     ----------
     kind : str, optional
-        A name of `REFUSED_KINDS`, the code of the refusal. Default: any.
+        A name of `REFUSED_KINDS` or `REFUSED_MERGES`, the code of the refusal. Default: any.
     family : str or sequence of str, optional
         Families to draw from. Default: all.
+    subject : str
+        ``"positions"`` or ``"fusion"``.
 
     Returns
     -------
@@ -182,7 +203,7 @@ def refused_cases(
     Raises
     ------
     UnknownName
-        If the kind or a family is not known.
+        If the subject, the kind or a family is not known.
     ValueError
         If no family of those given can have that fault.
 
@@ -193,17 +214,28 @@ def refused_cases(
     >>> len(case.arrays["image_grid_thw"])
     1
     """
-    rows = _rows(family)
-    if kind is not None and kind not in REFUSED_KINDS:
-        raise UnknownName("kind", kind, REFUSED_KINDS)
+    _check(subject)
+    rows = _rows(family, "fusion" if subject == "fusion" else "positions")
+    known = REFUSED_MERGES if subject == "fusion" else REFUSED_KINDS
+    if kind is not None and kind not in known:
+        raise UnknownName("kind", kind, known)
+    if subject == "fusion":
+        return fusion.refused([row.name for row in rows], kind)
     strategies = refused.refused(rows, kind)
     if not strategies:
         raise ValueError(f"kind: {kind} cannot happen to {', '.join(row.name for row in rows)}")
     return st.one_of(strategies)
 
 
-def _rows(family: str | Sequence[str] | None) -> list[Family]:
-    names = families.names() if family is None else family
+def _check(subject: str) -> None:
+    if subject not in _SUBJECTS:
+        raise UnknownName("subject", subject, _SUBJECTS)
+
+
+def _rows(
+    family: str | Sequence[str] | None, subject: Literal["positions", "fusion"] = "positions"
+) -> list[Family]:
+    names = families.names(subject) if family is None else family
     rows = [families.get(name) for name in ([names] if isinstance(names, str) else names)]
     if not rows:
         raise ValueError("family: expected at least one name")
