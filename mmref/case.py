@@ -24,7 +24,7 @@ from mmref.families.row import TokenIds
 
 __all__ = ["SUBJECTS", "Array", "Case", "Outcome", "Scalar", "Step"]
 
-SUBJECTS = ("positions", "tokens")
+SUBJECTS = ("positions", "tokens", "audio")
 """What a case can be about."""
 
 Array = npt.NDArray[Any]
@@ -56,7 +56,8 @@ class Case:
         ``attention_mask``, ``image_grid_thw``, ``video_grid_thw``,
         ``second_per_grid_ts`` (float64 stands for a Python list of numbers,
         float32 for an array or tensor). For ``tokens``: ``image_sizes`` (images, 2),
-        ``video_sizes`` (videos, 3).
+        ``video_sizes`` (videos, 3). For ``audio``, one of ``lengths`` (clips,),
+        ``mask`` (batch, frames) and ``samples`` (clips,).
     scalars : mapping of str to int, float, str or list of str
         ``spatial_merge_size``, ``tokens_per_second``, ``decode_steps`` (tokens
         generated after the prompt), ``num_beams``, ``unset`` (names of token
@@ -105,7 +106,9 @@ class Case:
         if "input_ids" in self.arrays:
             later = sum(int(step.arrays["input_ids"].size) for step in self.steps if step.arrays)
             return int(self.arrays["input_ids"].size) + later + len(self.steps)
-        pixels = sum(int(array.sum()) for array in self.arrays.values())
+        if "mask" in self.arrays:
+            return int(self.arrays["mask"].size)
+        pixels = sum(int(np.abs(array).sum()) for array in self.arrays.values())
         return sum(map(len, self.texts)) + pixels
 
     @property
@@ -211,6 +214,8 @@ class Case:
             case_form.check_positions(form.arrays, form.scalars)
         if form.subject == "tokens":
             case_form.check_tokens(form.arrays, form.scalars)
+        if form.subject == "audio":
+            case_form.check_audio(form.arrays, form.scalars)
         token_ids = form.token_ids
         for name in token_ids or ():
             if name not in _TOKEN_NAMES:

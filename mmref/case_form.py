@@ -10,7 +10,7 @@ import msgspec
 from mmref.errors import BadCase
 from mmref.families.row import TokenIds
 
-__all__ = ["check_positions", "check_tokens", "decode"]
+__all__ = ["check_audio", "check_positions", "check_tokens", "decode"]
 
 POSITION_ARRAYS = (
     "input_ids",
@@ -29,6 +29,7 @@ _INTEGERS = {
 _SCALARS = (*_INTEGERS, "tokens_per_second", "unset")
 _TOKEN_ARRAYS = {"image_sizes": 2, "video_sizes": 3}
 _TOKEN_SCALARS = ("texts", "video_fps")
+_AUDIO_ARRAYS = ("lengths", "mask", "samples")
 _TOKEN_NAMES = tuple(TokenIds.__dataclass_fields__)
 
 
@@ -100,6 +101,29 @@ def check_tokens(arrays: Mapping[str, Any], scalars: Mapping[str, Any]) -> None:
             )
 
 
+def check_audio(arrays: Mapping[str, Any], scalars: Mapping[str, Any]) -> None:
+    """Check a case of audio: one array, and no scalars.
+
+    Parameters
+    ----------
+    arrays : mapping of str to object
+        By name.
+    scalars : mapping of str to object
+        By name.
+
+    Raises
+    ------
+    BadCase
+        If a name is not known, or none or several arrays are given.
+    """
+    _known("arrays", arrays, _AUDIO_ARRAYS)
+    _known("scalars", scalars, ())
+    if len(arrays) != 1:
+        got = ", ".join(arrays) or "none"
+        expected = f"one of {', '.join(_AUDIO_ARRAYS)}"
+        raise BadCase("bad-case", where="case, arrays", got=got, expected=expected)
+
+
 def check_positions(arrays: Mapping[str, Any], scalars: Mapping[str, Any]) -> None:
     """Check the names of the arrays, and the names and values of the scalars.
 
@@ -138,7 +162,7 @@ def _known(kind: str, given: Mapping[str, Any], names: tuple[str, ...]) -> None:
                 "bad-case",
                 where=f"case, {kind}.{name}",
                 got="not a name that is known",
-                expected=f"one of {', '.join(names)}",
+                expected=f"one of {', '.join(names)}" if names else "none",
             )
 
 

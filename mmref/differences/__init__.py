@@ -9,9 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mmref.differences import genai, genai_steps, tokens, transformers, transformers_releases
+from mmref.differences import (
+    audio,
+    genai,
+    genai_steps,
+    tokens,
+    transformers,
+    transformers_releases,
+)
 from mmref.differences.base import Difference, version_key
-from mmref.differences.rules import REFERENCE, PositionRules, TokenRules
+from mmref.differences.rules import REFERENCE, AudioRules, PositionRules, TokenRules
 from mmref.errors import UnknownName
 from mmref.families.row import Family
 
@@ -19,6 +26,7 @@ __all__ = [
     "ALL",
     "REFERENCE",
     "RELEASES",
+    "AudioRules",
     "Difference",
     "PositionRules",
     "Release",
@@ -42,6 +50,7 @@ ALL: tuple[Difference, ...] = (
     + genai.DIFFERENCES
     + genai_steps.DIFFERENCES
     + tokens.DIFFERENCES
+    + audio.DIFFERENCES
 )
 """Every named difference."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["REFERENCE", "PositionRules", "TokenRules"]
+__all__ = ["REFERENCE", "AudioRules", "PositionRules", "TokenRules"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,3 +128,32 @@ class TokenRules:
     rounding: Literal["even", "away"] = "even"
     small_sides: Literal["nothing", "factor"] = "nothing"
     enlarged: Literal["exact", "whole_pixels"] = "exact"
+
+
+@dataclass(frozen=True, slots=True)
+class AudioRules:
+    """How audio is shortened.
+
+    Parameters
+    ----------
+    no_frames : {"nothing", "formula"}
+        What a clip without frames makes: nothing, or what the formula says of its padding.
+    too_short : {"nothing", "formula"}
+        What a clip makes that is too short for a layer: nothing, or what the formula says,
+        below zero.
+    quotients : {"down", "toward_zero"}
+        How quotients are cut in families whose arithmetic is that of floats.
+    precision : {"integers", "float32"}
+        What lengths are computed in, in families whose code uses float32.
+    last_index : {"bounded", "wrapped"}
+        What an index of the last valid output below zero means, in families that set one.
+    marks : {"length", "encoder"}
+        Whether a mask that another code makes in the encoder follows the family's own length.
+    """
+
+    no_frames: Literal["nothing", "formula"] = "nothing"
+    too_short: Literal["nothing", "formula"] = "nothing"
+    quotients: Literal["down", "toward_zero"] = "down"
+    precision: Literal["integers", "float32"] = "integers"
+    last_index: Literal["bounded", "wrapped"] = "bounded"
+    marks: Literal["length", "encoder"] = "length"

@@ -13,7 +13,7 @@ from typing import Any
 from mmref import families as family_table
 from mmref.case import SUBJECTS, Case, Outcome
 from mmref.differences import Release
-from mmref.differential import positions, tokens
+from mmref.differential import audio, positions, tokens
 from mmref.errors import UnknownName
 
 __all__ = ["Subject", "get", "predict", "reference"]
@@ -47,6 +47,18 @@ def _token_corners() -> dict[str, Case]:
     from mmref.testing.corners import token_corners
 
     return token_corners()
+
+
+def _audio_cases(families: Sequence[str]) -> tuple[Any, Any]:
+    from mmref.testing.strategies import audio as strategies
+
+    return strategies.accepted(families), strategies.refused(families)
+
+
+def _audio_corners() -> dict[str, Case]:
+    from mmref.testing.corners import audio_corners
+
+    return audio_corners()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +105,14 @@ _SUBJECTS = {
         _token_cases,
         _token_corners,
         lambda: family_table.names("tokens"),
+    ),
+    "audio": Subject(
+        "audio",
+        audio.reference,
+        audio.predict,
+        _audio_cases,
+        _audio_corners,
+        lambda: family_table.names("audio"),
     ),
 }
 

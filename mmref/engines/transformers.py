@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from mmref import families
 from mmref.case import Case, Outcome
-from mmref.engines import transformers_tokens
+from mmref.engines import transformers_audio, transformers_tokens
 from mmref.errors import MissingExtra
 from mmref.families import Family, TokenIds
 
@@ -93,7 +93,7 @@ class Transformers:
 
     name = "transformers"
     provider = "cpu"
-    subjects: tuple[str, ...] = ("positions", "tokens")
+    subjects: tuple[str, ...] = ("positions", "tokens", "audio")
 
     def __init__(self) -> None:
         try:
@@ -108,6 +108,8 @@ class Transformers:
 
     def skip(self, case: Case) -> str | None:
         """Cases about an exported model's configuration are not about transformers."""
+        if case.subject == "audio":
+            return transformers_audio.skip(case)
         return skip_reason(case)
 
     def run(self, case: Case) -> Outcome:
@@ -115,6 +117,8 @@ class Transformers:
         try:
             if case.subject == "tokens":
                 return Outcome("answer", transformers_tokens.answer(case, self._processors))
+            if case.subject == "audio":
+                return Outcome("answer", transformers_audio.answer(case))
             return Outcome("answer", self._answer(case))
         except Exception as error:
             # whatever a library raises on a prompt is its refusal; nothing else is known of it

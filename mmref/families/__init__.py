@@ -12,23 +12,37 @@ from __future__ import annotations
 from typing import Literal
 
 from mmref.errors import UnknownName
+from mmref.families.audio import Audio, Framing, Stage
 from mmref.families.media import Media, Resize
 from mmref.families.row import Family, TokenIds
 from mmref.families.rows import ALIASES, ROWS
 
-__all__ = ["Family", "Media", "Resize", "TokenIds", "aliases", "get", "names"]
+__all__ = [
+    "Audio",
+    "Family",
+    "Framing",
+    "Media",
+    "Resize",
+    "Stage",
+    "TokenIds",
+    "aliases",
+    "get",
+    "names",
+]
 
 _BY_NAME = {row.name: row for row in ROWS}
 _BY_NAME.update({alias: _BY_NAME[name] for alias, name in ALIASES.items()})
 
 
-def names(subject: Literal["positions", "tokens", "all"] = "positions") -> tuple[str, ...]:
+def names(
+    subject: Literal["positions", "tokens", "audio", "all"] = "positions",
+) -> tuple[str, ...]:
     """Names of the families that a subject covers, transformers' ``model_type`` names.
 
     Parameters
     ----------
-    subject : {"positions", "tokens", "all"}
-        Families with 3-D positions; with placeholders; or all. Aliases are left out.
+    subject : {"positions", "tokens", "audio", "all"}
+        Families with 3-D positions; with placeholders; with audio; or all. Aliases are left out.
 
     Returns
     -------
@@ -46,6 +60,8 @@ def names(subject: Literal["positions", "tokens", "all"] = "positions") -> tuple
         return tuple(row.name for row in ROWS if row.positions == "3d")
     if subject == "tokens":
         return tuple(row.name for row in ROWS if row.media.image_form != "none")
+    if subject == "audio":
+        return tuple(row.name for row in ROWS if row.audio is not None)
     return tuple(row.name for row in ROWS)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Literal
 
 from mmref.errors import RefusedPrompt
+from mmref.families.audio import Audio
 from mmref.families.media import Media
 
 __all__ = ["Family", "TokenIds"]
@@ -115,6 +116,8 @@ class Family:
         are about 3-D positions mean nothing for ``"1d"``.
     transformers_since : str
         The first described release of transformers that has the family.
+    audio : Audio or None
+        How its audio encoder shortens time, if it has one.
     """
 
     name: str
@@ -130,3 +133,4 @@ class Family:
     media: Media = field(default_factory=Media)
     positions: Literal["3d", "1d"] = "3d"
     transformers_since: str = "4.49"
+    audio: Audio | None = None

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from mmref.families import expansions
+from dataclasses import replace
+
+from mmref.families import encoders, expansions
+from mmref.families.audio import Audio
 from mmref.families.media import Media
 from mmref.families.row import Family, TokenIds
 
@@ -80,7 +83,9 @@ def _split(
     )
 
 
-def _text_positions(name: str, token_ids: TokenIds, media: Media) -> Family:
+def _text_positions(
+    name: str, token_ids: TokenIds, media: Media, audio: Audio | None = None
+) -> Family:
     """Families whose tokens are numbered like text: no 3-D positions, only placeholders."""
     return Family(
         name=name,
@@ -95,7 +100,14 @@ def _text_positions(name: str, token_ids: TokenIds, media: Media) -> Family:
         source=f"transformers.models.{name}",
         media=media,
         positions="1d",
+        audio=audio,
     )
+
+
+def _speech(name: str, audio: Audio, module: str = "") -> Family:
+    """Families of which only the audio is described."""
+    row = _text_positions(name, TokenIds(), Media(), audio)
+    return replace(row, source=f"transformers.models.{module or name}")
 
 
 ROWS: tuple[Family, ...] = (
@@ -160,18 +172,51 @@ ROWS: tuple[Family, ...] = (
         "gemma4",
         TokenIds(image=258880, video=258884, vision_start=255999, vision_end=258882, pad=0, eos=1),
         expansions.GEMMA4,
+        encoders.GEMMA4,
     ),
     # ids of [IMG], [IMG_BREAK] and [IMG_END]: the released tokenizers
     _text_positions(
         "mistral3", TokenIds(image=10, row_break=12, vision_end=13), expansions.MISTRAL3
     ),
     _text_positions("pixtral", TokenIds(image=10, row_break=12, vision_end=13), expansions.PIXTRAL),
-    _text_positions("phi4_multimodal", TokenIds(image=200010, pad=199999), expansions.PHI4),
+    _text_positions(
+        "phi4_multimodal", TokenIds(image=200010, pad=199999), expansions.PHI4, encoders.PHI4
+    ),
     # encoder and decoder: audio goes through cross attention, the prompt holds no placeholder
-    _text_positions("whisper", TokenIds(pad=50256, eos=50256), Media()),
+    _text_positions("whisper", TokenIds(pad=50256, eos=50256), Media(), encoders.WHISPER),
+    _speech("qwen2_audio", encoders.TWO_STEPS),
+    _speech("qwen2_5_omni", encoders.TWO_STEPS_LONG),
+    _speech("audioflamingo3", encoders.TEN_MINUTES),
+    _speech("musicflamingo", encoders.TEN_MINUTES),
+    _speech("voxtral", encoders.VOXTRAL),
+    _speech("qwen3_omni_moe", encoders.WINDOWS_OF_100),
+    _speech("qwen3_asr", encoders.WINDOWS_OF_100),
+    _speech("gemma3n", encoders.GEMMA3N),
+    _speech("parakeet_ctc", encoders.PARAKEET, "parakeet"),
+    _speech("nemotron_asr_streaming", encoders.NEMOTRON),
+    _speech("nemotron3_5_asr", encoders.NEMOTRON),
+    _speech("wav2vec2", encoders.WAV2VEC2),
+    _speech("wav2vec2-conformer", encoders.WAV2VEC2, "wav2vec2_conformer"),
+    _speech("wavlm", encoders.WAV2VEC2),
+    _speech("data2vec-audio", encoders.WAV2VEC2, "data2vec"),
+    _speech("hubert", encoders.WAV2VEC2),
+    _speech("unispeech", encoders.WAV2VEC2),
+    _speech("unispeech-sat", encoders.WAV2VEC2, "unispeech_sat"),
+    _speech("speecht5", encoders.WAV2VEC2),
+    _speech("sew", encoders.SEW),
+    _speech("sew-d", encoders.SEW, "sew_d"),
+    _speech("speech_to_text", encoders.SPEECH_TO_TEXT),
+    _speech("wav2vec2-bert", encoders.WAV2VEC2_BERT, "wav2vec2_bert"),
+    _speech("seamless_m4t", encoders.SEAMLESS),
+    _speech("seamless_m4t_v2", encoders.SEAMLESS),
+    _speech("moonshine", encoders.MOONSHINE),
+    _speech("moonshine_streaming", encoders.MOONSHINE_STREAMING),
+    _speech("granite_speech", encoders.GRANITE),
 )
 
 ALIASES: dict[str, str] = {
     "fara": "qwen2_5_vl",  # ONNX Runtime GenAI's model type of a Qwen2.5-VL derivative
     "phi4mm": "phi4_multimodal",  # ONNX Runtime GenAI's model type
+    "parakeet_tdt": "parakeet_ctc",  # one encoder, other decoders
+    "parakeet_rnnt": "parakeet_ctc",
 }

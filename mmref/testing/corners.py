@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from mmref.case import Case
-from mmref.differences.base import small_case, token_case
+from mmref.differences.base import audio_case, small_case, token_case
 
-__all__ = ["corners", "token_corners"]
+__all__ = ["audio_corners", "corners", "token_corners"]
 
 _REAL_IDS = {"image": 151655, "video": 151656, "vision_start": 151652, "vision_end": 151653}
 
@@ -148,4 +148,41 @@ def token_corners() -> dict[str, Case]:
         "over-an-hour": token_case("<|video|>", "gemma4", videos=[[3, 90, 90]], video_fps=0.0005),
         "many-tiles": token_case("<|image|>", "phi4_multimodal", images=[[3000, 500]]),
         "longest-edge": token_case("[IMG][IMG]", "mistral3", images=[[1541, 3], [3000, 2999]]),
+    }
+
+
+def audio_corners() -> dict[str, Case]:
+    """Named corner cases of the audio subject.
+
+    Returns
+    -------
+    dict of str to Case
+        Name to case.
+
+    Examples
+    --------
+    >>> audio_corners()["window-boundaries"].family
+    'qwen3_omni_moe'
+    """
+    last = 2**24
+    return {
+        "window-boundaries": audio_case(
+            "qwen3_omni_moe", lengths=[0, 1, 99, 100, 101, 199, 200, 3000, 3001]
+        ),
+        "two-steps-of-few": audio_case("qwen2_audio", lengths=[0, 1, 2, 3, 4, 3000]),
+        "whisper-thirty-seconds": audio_case("whisper", lengths=[0, 1, 2999, 3000]),
+        "powers-of-two": audio_case("parakeet_ctc", lengths=[last - 1, last, last + 2]),
+        "causal-steps": audio_case("nemotron_asr_streaming", lengths=[0, 1, 2, 7, 8, 9, 16]),
+        "waveform-of-few": audio_case("wav2vec2", lengths=[0, 9, 10, 399, 400, 401]),
+        "moonshine-of-few": audio_case("moonshine", lengths=[0, 63, 126, 127, 574, 575, 895]),
+        "holes": audio_case("gemma4", mask=[[0, 1, 1, 1, 0, 0, 0, 1], [1, 0] * 4]),
+        "holes-of-sixteen": audio_case("gemma3n", mask=[[1, 0] * 20, [0] * 40]),
+        "one-row-of-padding": audio_case("wav2vec2", mask=[[1] * 800, [0] * 800]),
+        "too-few-for-an-index": audio_case("wav2vec2", mask=[[1] * 400, [0] * 400]),
+        "rows-of-padding": audio_case("seamless_m4t", mask=[[0] * 9, [1] * 9]),
+        "sliced-by-384": audio_case("moonshine", mask=[[1] * 1000 + [0] * 1000]),
+        "samples-around-a-frame": audio_case(
+            "gemma4", samples=[160, 161, 320, 321, 400, 16000, 16001]
+        ),
+        "samples-around-a-block": audio_case("granite_speech", samples=[0, 159, 160, 4799, 4800]),
     }
