@@ -166,14 +166,21 @@ def read_lengths(value: Any, name: str) -> Lengths:
         )
     array = np.atleast_1d(array)
     if array.size:
-        for clip, code, expected in (
-            (int(array.argmin()), "length-negative", "zero or more"),
-            (int(array.argmax()), "length-too-large", f"at most {LARGEST}"),
-        ):
-            if not 0 <= int(array[clip]) <= LARGEST:
-                raise RefusedMedia(
-                    code, where=f"{name}, clip {clip}", got=str(array[clip]), expected=expected
-                )
+        least, most = int(array.argmin()), int(array.argmax())
+        if array[least] < 0:
+            raise RefusedMedia(
+                "length-negative",
+                where=f"{name}, clip {least}",
+                got=str(array[least]),
+                expected="zero or more",
+            )
+        if array[most] > LARGEST:
+            raise RefusedMedia(
+                "length-too-large",
+                where=f"{name}, clip {most}",
+                got=str(array[most]),
+                expected=f"at most {LARGEST}",
+            )
     return np.ascontiguousarray(array, np.int64)
 
 

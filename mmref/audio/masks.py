@@ -328,7 +328,7 @@ def _by_stride(mask: Mask, table: npt.NDArray[np.int64]) -> Bools:
                 where=f"stages[{number}]",
                 got=f"{made} outputs of {width} frames",
                 expected=f"at most {places}, every {stage[kernel.STRIDE]}th of them",
-                hint="with so much padding a layer has outputs that no place of the mask stands for",
+                hint="its padding is so wide that some outputs have no place of the mask",
             )
         width, step = int(made), step * int(stage[kernel.STRIDE])
     out = np.empty((len(mask), width), np.bool_)

@@ -92,7 +92,7 @@ def mark(
     if rules.marks == "encoder" and row.code == "dilated":
         first = row.stages[0]
         places = np.arange(mask.shape[1] // first.stride)
-        found = places[None, :] < (mask.sum(1) // first.stride)[:, None]
+        found = np.asarray(places[None, :] < (mask.sum(1) // first.stride)[:, None])
         for stage in row.stages[1:]:
             found = _any_tap(found, stage)
         return found
@@ -109,4 +109,4 @@ def _any_tap(valid: npt.NDArray[np.bool_], stage: Stage) -> npt.NDArray[np.bool_
         return valid
     padded = np.pad(valid, ((0, 0), stage.padding))
     windows = np.lib.stride_tricks.sliding_window_view(padded, stage.kernel, axis=1)
-    return np.asarray(windows[:, :: stage.stride].any(-1))
+    return np.asarray(np.any(windows[:, :: stage.stride], axis=-1))
