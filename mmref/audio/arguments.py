@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -87,7 +88,8 @@ def read_rules(rules: str | AudioRules) -> AudioRules:
     Parameters
     ----------
     rules : str or AudioRules
-        ``"reference"``, a name of `mmref.differences.rules_names`, or the rules themselves.
+        ``"reference"``, the name of a release whose audio is described, or the rules
+        themselves.
 
     Returns
     -------
@@ -127,12 +129,23 @@ def read_differences(rules: str | AudioRules) -> tuple[Difference, ...]:
     """
     if isinstance(rules, AudioRules) or rules == "reference":
         return ()
-    known = differences.rules_names()
-    if rules not in known:
-        raise UnknownName("rules", rules, known)
-    engine, _, version = rules.rpartition("-")
-    held = differences.release(engine, version).differences
-    return tuple(entry for entry in held if entry.subject == "audio")
+    described = _releases()
+    if rules not in described:
+        raise UnknownName("rules", rules, ["reference", *described])
+    return described[rules]
+
+
+@lru_cache(maxsize=1)
+def _releases() -> dict[str, tuple[Difference, ...]]:
+    """The releases whose audio is described: those of which a difference is known."""
+    found = {}
+    for engine, versions in differences.RELEASES.items():
+        for version in versions:
+            held = differences.release(engine, version).differences
+            entries = tuple(entry for entry in held if entry.subject == "audio")
+            if entries:
+                found[f"{engine}-{version}"] = entries
+    return found
 
 
 def read_lengths(value: Any, name: str) -> Lengths:
