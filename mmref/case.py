@@ -24,7 +24,7 @@ from mmref.families.row import TokenIds
 
 __all__ = ["SUBJECTS", "Array", "Case", "Outcome", "Scalar", "Step"]
 
-SUBJECTS = ("positions", "tokens", "audio")
+SUBJECTS = ("positions", "tokens", "audio", "omni")
 """What a case can be about."""
 
 Array = npt.NDArray[Any]
@@ -57,12 +57,13 @@ class Case:
         ``second_per_grid_ts`` (float64 stands for a Python list of numbers,
         float32 for an array or tensor). For ``tokens``: ``image_sizes`` (images, 2),
         ``video_sizes`` (videos, 3). For ``audio``, one of ``lengths`` (clips,),
-        ``mask`` (batch, frames) and ``samples`` (clips,).
+        ``mask`` (batch, frames) and ``samples`` (clips,). For ``omni``, those of
+        ``positions`` and ``audio_lengths`` (clips,).
     scalars : mapping of str to int, float, str or list of str
         ``spatial_merge_size``, ``tokens_per_second``, ``decode_steps`` (tokens
         generated after the prompt), ``num_beams``, ``unset`` (names of token
         ids that a model's configuration leaves out). For ``tokens``: ``texts``, the
-        prompts, and ``video_fps``.
+        prompts, and ``video_fps``. For ``omni``: ``use_audio_in_video``, 0 or 1.
     token_ids : mapping of str to int, optional
         Fields of `mmref.families.TokenIds`; default: the family's.
     subject : str
@@ -134,6 +135,20 @@ class Case:
         }
         found |= {name: self.scalars[name] for name in _PROMPT_SCALARS if name in self.scalars}
         return {**found, "family": self.family, "token_ids": self.ids}
+
+    def omni_arguments(self) -> dict[str, Any]:
+        """The arguments of `mmref.mrope.position_ids` that a case of omni stands for.
+
+        Returns
+        -------
+        dict
+            By name, without ``rules``.
+        """
+        found = self.arguments()
+        if "audio_lengths" in self.arrays:
+            found["audio_lengths"] = self.arrays["audio_lengths"]
+        found["use_audio_in_video"] = bool(self.scalars.get("use_audio_in_video", 0))
+        return found
 
     def with_scalars(self, **scalars: Scalar) -> Case:
         """A copy with other scalars.
@@ -214,6 +229,8 @@ class Case:
             case_form.check_positions(form.arrays, form.scalars)
         if form.subject == "tokens":
             case_form.check_tokens(form.arrays, form.scalars)
+        if form.subject == "omni":
+            case_form.check_omni(form.arrays, form.scalars)
         if form.subject == "audio":
             case_form.check_audio(form.arrays, form.scalars)
         token_ids = form.token_ids

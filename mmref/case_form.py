@@ -10,7 +10,7 @@ import msgspec
 from mmref.errors import BadCase
 from mmref.families.row import TokenIds
 
-__all__ = ["check_audio", "check_positions", "check_tokens", "decode"]
+__all__ = ["check_audio", "check_omni", "check_positions", "check_tokens", "decode"]
 
 POSITION_ARRAYS = (
     "input_ids",
@@ -122,6 +122,29 @@ def check_audio(arrays: Mapping[str, Any], scalars: Mapping[str, Any]) -> None:
         got = ", ".join(arrays) or "none"
         expected = f"one of {', '.join(_AUDIO_ARRAYS)}"
         raise BadCase("bad-case", where="case, arrays", got=got, expected=expected)
+
+
+def check_omni(arrays: Mapping[str, Any], scalars: Mapping[str, Any]) -> None:
+    """Check a case of positions with audio: the names, and the flag.
+
+    Parameters
+    ----------
+    arrays : mapping of str to object
+        By name.
+    scalars : mapping of str to object
+        By name.
+
+    Raises
+    ------
+    BadCase
+        If a name is not known, or a value cannot be one.
+    """
+    if "input_ids" not in arrays:
+        raise BadCase("bad-case", where="case, arrays", got="no input_ids", expected="one")
+    _known("arrays", arrays, (*POSITION_ARRAYS, "audio_lengths"))
+    _known("scalars", scalars, ("use_audio_in_video",))
+    if scalars.get("use_audio_in_video", 0) not in (0, 1):
+        _refuse("use_audio_in_video", scalars["use_audio_in_video"], "0 or 1")
 
 
 def check_positions(arrays: Mapping[str, Any], scalars: Mapping[str, Any]) -> None:

@@ -18,7 +18,7 @@ from mmref.families.row import Family, TokenIds
 from mmref.kernels import layout as kernel
 from mmref.refusals import refusal
 
-__all__ = ["Prompt", "read_prompt"]
+__all__ = ["Prompt", "read_grid", "read_prompt", "read_seconds"]
 
 IntArray = npt.NDArray[np.int64]
 
@@ -206,8 +206,8 @@ def read_prompt(
             got=f"image and video are both {chosen.image}",
             expected="two different ids",
         )
-    image_grid = _grid(image_grid_thw, "image_grid_thw")
-    video_grid = _grid(video_grid_thw, "video_grid_thw")
+    image_grid = read_grid(image_grid_thw, "image_grid_thw")
+    video_grid = read_grid(video_grid_thw, "video_grid_thw")
     if len(image_grid) or len(video_grid):
         _require_placeholders(row, chosen, len(image_grid), len(video_grid))
     seconds = _NO_SECONDS
@@ -216,7 +216,7 @@ def read_prompt(
         if tokens_per_second is not None:
             rate = _rate(tokens_per_second)
         if second_per_grid_ts is not None:
-            seconds = _seconds(second_per_grid_ts, len(video_grid))
+            seconds = read_seconds(second_per_grid_ts, len(video_grid))
         elif len(video_grid):
             seconds = np.ones(len(video_grid))
     else:
@@ -280,7 +280,26 @@ def _rate(value: Any) -> float:
     return rate
 
 
-def _grid(value: Any, name: str) -> IntArray:
+def read_grid(value: Any, name: str) -> IntArray:
+    """A grid of patches.
+
+    Parameters
+    ----------
+    value : array_like of int, shape (items, 3), or None
+        Rows (t, h, w).
+    name : str
+        The argument's name, for errors.
+
+    Returns
+    -------
+    numpy.ndarray
+        int64, shape (items, 3), a copy.
+
+    Raises
+    ------
+    RefusedPrompt
+        ``grid-shape``, ``grid-dtype``, ``grid-too-large``.
+    """
     if value is None:
         return _NO_GRID
     array = to_numpy(value, name)
@@ -312,7 +331,26 @@ def _grid(value: Any, name: str) -> IntArray:
     return np.array(array, dtype=np.int64, order="C")  # a copy: kernels see one array type
 
 
-def _seconds(value: Any, videos: int) -> npt.NDArray[np.float64]:
+def read_seconds(value: Any, videos: int) -> npt.NDArray[np.float64]:
+    """Seconds of a grid step of each video.
+
+    Parameters
+    ----------
+    value : array_like of float, shape (videos,)
+        The seconds.
+    videos : int
+        How many videos there are.
+
+    Returns
+    -------
+    numpy.ndarray
+        float64, shape (videos,).
+
+    Raises
+    ------
+    RefusedPrompt
+        ``seconds-length``, ``seconds-value``, ``array-type``.
+    """
     array = to_numpy(value, "second_per_grid_ts")
     if array.shape != (videos,):
         raise RefusedPrompt(

@@ -6,6 +6,7 @@ feature extractor, or samples for families that read the waveform.
 - `frames`, `output_lengths`, `token_count`: from samples to frames to tokens
 - `downsample_mask`, `explain_mask`: which outputs are valid, and where the two ways of
   shortening a mask part
+- `interleave`: the order of tokens where a video comes with its own sound
 - `lengths_through`, `mask_by_stride`, `mask_from_lengths`: the same for any list of stages
 - `check_right_padded`, `check_frames`, `check_placeholders`, `check_batch`,
   `check_mask_input`: what an encoder assumes about its mask
@@ -21,6 +22,7 @@ from mmref.audio.checks import (
     check_placeholders,
     check_right_padded,
 )
+from mmref.audio.interleave import interleave
 from mmref.audio.lengths import frames, lengths_through, output_lengths, token_count
 from mmref.audio.masks import (
     MaskParting,
@@ -44,6 +46,7 @@ __all__ = [
     "downsample_mask",
     "explain_mask",
     "frames",
+    "interleave",
     "lengths_through",
     "mask_by_stride",
     "mask_from_lengths",

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from mmref import differences, families
 from mmref.arrays import to_numpy
-from mmref.differences import AudioRules, Difference
+from mmref.differences import AudioRules, Release
 from mmref.errors import RefusedMedia, UnknownName
 from mmref.families.audio import Audio, Stage
 from mmref.kernels import audio as kernel
@@ -42,6 +42,8 @@ REFUSALS: dict[str, str] = {
     "mask-missing": "an encoder without an input for the mask",
     "mask-too-short": "a layer that makes more outputs than every so many-th place of the mask",
     "stage-value": "a kernel, stride or dilation below one, or padding below zero",
+    "audio-in-video-not-supported": "a video with its own sound for a family that has none",
+    "audio-in-video-value": "a grid, a number of tokens or seconds that no video has",
     "length-beyond-mask": "more valid outputs than the mask has places",
     "placeholders-unequal": "another number of placeholders than of valid outputs",
 }
@@ -103,49 +105,38 @@ def read_rules(rules: str | AudioRules) -> AudioRules:
     """
     if isinstance(rules, AudioRules):
         return rules
-    changes: dict[str, Any] = {}
-    for entry in read_differences(rules):
-        changes |= entry.sets
-    return replace(AudioRules(), **changes)
+    if rules == "reference":
+        return AudioRules()
+    return replace(AudioRules(), **read_release(rules).changes("audio"))
 
 
-def read_differences(rules: str | AudioRules) -> tuple[Difference, ...]:
-    """The differences of a release in audio.
+def read_release(rules: str) -> Release:
+    """A release whose audio is described.
 
     Parameters
     ----------
-    rules : str or AudioRules
-        As for `read_rules`; rules themselves, and the reference, have none.
+    rules : str
+        Its name.
 
     Returns
     -------
-    tuple of Difference
-        Those that hold.
+    Release
+        The release.
 
     Raises
     ------
     UnknownName
         If there is no such release.
     """
-    if isinstance(rules, AudioRules) or rules == "reference":
-        return ()
-    described = _releases()
+    described = _described()
     if rules not in described:
         raise UnknownName("rules", rules, ["reference", *described])
     return described[rules]
 
 
 @lru_cache(maxsize=1)
-def _releases() -> dict[str, tuple[Difference, ...]]:
-    """The releases whose audio is described: those of which a difference is known."""
-    found = {}
-    for engine, versions in differences.RELEASES.items():
-        for version in versions:
-            held = differences.release(engine, version).differences
-            entries = tuple(entry for entry in held if entry.subject == "audio")
-            if entries:
-                found[f"{engine}-{version}"] = entries
-    return found
+def _described() -> dict[str, Release]:
+    return differences.described("audio")
 
 
 def read_lengths(value: Any, name: str) -> Lengths:

@@ -16,8 +16,8 @@ from mmref.audio.arguments import (
     Mask,
     check_right_padded,
     counted,
-    read_differences,
     read_mask,
+    read_release,
     read_rules,
     row_of,
     stage_table,
@@ -93,13 +93,14 @@ def downsample_mask(
     if chosen == AudioRules():
         width = int(length_door.by_rules(_width(read), row, chosen)[0])
         return _from_counts(length_door.by_rules(counts, row, chosen), width)
-    for entry in read_differences(rules):
-        if entry.refuses is not None and entry.refuses((row, read), None, {}):
+    if isinstance(rules, str):
+        refused = read_release(rules).refuses("audio", (row, read))
+        if refused is not None:
             raise EngineRefusal(
-                entry.id,
-                where=str(rules),
+                refused.id,
+                where=rules,
                 got="this release refuses a mask that the reference accepts",
-                hint=entry.meaning,
+                hint=refused.meaning,
             )
     return by_rules(read, counts, row, chosen)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["REFERENCE", "AudioRules", "PositionRules", "TokenRules"]
+__all__ = ["REFERENCE", "AudioRules", "OmniRules", "PositionRules", "TokenRules"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,3 +157,28 @@ class AudioRules:
     precision: Literal["integers", "float32"] = "integers"
     last_index: Literal["bounded", "wrapped"] = "bounded"
     marks: Literal["length", "encoder"] = "length"
+
+
+@dataclass(frozen=True, slots=True)
+class OmniRules:
+    """How positions of prompts with audio are computed.
+
+    Parameters
+    ----------
+    padding : {"zero", "one"}
+        What stands at masked places.
+    deltas : {"over_tokens", "over_padding"}
+        Whether the largest position of a row without media is that of its tokens, or of its
+        masked places too.
+    order : {"given", "recomputed"}
+        Which tokens of a video with its own sound are audio: those that have its id, or those
+        that the times, computed again in float32, say.
+    resume : {"block", "last_piece"}
+        Where text resumes after such a video: after its largest position, or after that of
+        what was placed last.
+    """
+
+    padding: Literal["zero", "one"] = "zero"
+    deltas: Literal["over_tokens", "over_padding"] = "over_tokens"
+    order: Literal["given", "recomputed"] = "given"
+    resume: Literal["block", "last_piece"] = "block"

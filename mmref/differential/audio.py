@@ -46,10 +46,9 @@ def predict(case: Case, release: Release) -> Outcome:
     """
     if "mask" in case.arrays:
         request = (arguments.row_of(case.family), arguments.read_mask(case.arrays["mask"]))
-        for entry in release.differences:
-            refuses = entry.refuses if entry.subject == "audio" else None
-            if refuses is not None and refuses(request, None, case.scalars):
-                return Outcome("refusal", {}, entry.id, entry.meaning)
+        refused = release.refuses("audio", request, case.scalars)
+        if refused is not None:
+            return Outcome("refusal", {}, refused.id, refused.meaning)
     return _outcome(case, replace(AudioRules(), **release.changes("audio")))
 
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from mmref import families
 from mmref.case import Case, Outcome
-from mmref.engines import transformers_audio, transformers_tokens
+from mmref.engines import transformers_audio, transformers_omni, transformers_tokens
 from mmref.errors import MissingExtra
 from mmref.families import Family, TokenIds
 
@@ -93,7 +93,7 @@ class Transformers:
 
     name = "transformers"
     provider = "cpu"
-    subjects: tuple[str, ...] = ("positions", "tokens", "audio")
+    subjects: tuple[str, ...] = ("positions", "tokens", "audio", "omni")
 
     def __init__(self) -> None:
         try:
@@ -117,6 +117,8 @@ class Transformers:
         try:
             if case.subject == "tokens":
                 return Outcome("answer", transformers_tokens.answer(case, self._processors))
+            if case.subject == "omni":
+                return Outcome("answer", transformers_omni.answer(case))
             if case.subject == "audio":
                 return Outcome("answer", transformers_audio.answer(case))
             return Outcome("answer", self._answer(case))

@@ -35,14 +35,15 @@ _BY_NAME.update({alias: _BY_NAME[name] for alias, name in ALIASES.items()})
 
 
 def names(
-    subject: Literal["positions", "tokens", "audio", "all"] = "positions",
+    subject: Literal["positions", "tokens", "audio", "omni", "all"] = "positions",
 ) -> tuple[str, ...]:
     """Names of the families that a subject covers, transformers' ``model_type`` names.
 
     Parameters
     ----------
-    subject : {"positions", "tokens", "audio", "all"}
-        Families with 3-D positions; with placeholders; with audio; or all. Aliases are left out.
+    subject : {"positions", "tokens", "audio", "omni", "all"}
+        Families with 3-D positions of images and videos; with placeholders; with audio; with
+        3-D positions that count audio too; or all. Aliases are left out.
 
     Returns
     -------
@@ -60,6 +61,8 @@ def names(
         return tuple(row.name for row in ROWS if row.positions == "3d")
     if subject == "tokens":
         return tuple(row.name for row in ROWS if row.media.image_form != "none")
+    if subject == "omni":
+        return tuple(row.name for row in ROWS if row.positions == "omni")
     if subject == "audio":
         return tuple(row.name for row in ROWS if row.audio is not None)
     return tuple(row.name for row in ROWS)

@@ -27,6 +27,8 @@ class TokenIds:
     video_start, video_end : int or None
         Markers around a whole video, for families whose video frames use the
         image placeholder (the GLM-4V line).
+    audio, audio_start, audio_end : int or None
+        Placeholder of audio, and the tokens around a block of it.
     row_break : int or None
         End of a row of an image, for families that mark it (Pixtral).
     pad, eos : int or None
@@ -48,6 +50,9 @@ class TokenIds:
     pad: int | None = None
     eos: int | None = None
     row_break: int | None = None
+    audio: int | None = None
+    audio_start: int | None = None
+    audio_end: int | None = None
 
     def __post_init__(self) -> None:
         for column in fields(self):
@@ -111,13 +116,16 @@ class Family:
         Where the row was read.
     media : Media
         How its media are resized and expanded to placeholders.
-    positions : {"3d", "1d"}
+    positions : {"3d", "1d", "omni"}
         Whether tokens have (t, h, w) positions or one number; the columns above that
-        are about 3-D positions mean nothing for ``"1d"``.
+        are about 3-D positions mean nothing for ``"1d"``. ``"omni"``: 3-D positions with
+        audio, see `mmref.omni`.
     transformers_since : str
         The first described release of transformers that has the family.
     audio : Audio or None
         How its audio encoder shortens time, if it has one.
+    audio_in_video : {"none", "chunks", "merge"}
+        How a video and its sound take turns: not at all; by chunks of two seconds; by time.
     """
 
     name: str
@@ -131,6 +139,7 @@ class Family:
     genai_type: str | None
     source: str
     media: Media = field(default_factory=Media)
-    positions: Literal["3d", "1d"] = "3d"
+    positions: Literal["3d", "1d", "omni"] = "3d"
     transformers_since: str = "4.49"
     audio: Audio | None = None
+    audio_in_video: Literal["none", "chunks", "merge"] = "none"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 from mmref.families import encoders, expansions
 from mmref.families.audio import Audio
@@ -23,6 +24,8 @@ _QWEN = TokenIds(
 )
 _QWEN3_5 = TokenIds(image=248056, video=248057, vision_start=248053, vision_end=248054)
 _PADDLE = TokenIds(image=100295, video=100296, vision_start=101305, vision_end=101306, pad=0, eos=2)
+_QWEN2_5_OMNI = replace(_QWEN, audio=151646, audio_start=151647, audio_end=151648)
+_QWEN3_OMNI = replace(_QWEN, audio=151675, audio_start=151669, audio_end=151670)
 
 
 def _glm(image: int, video: int, first_marker: int, video_start: int) -> TokenIds:
@@ -110,6 +113,25 @@ def _speech(name: str, audio: Audio, module: str = "") -> Family:
     return replace(row, source=f"transformers.models.{module or name}")
 
 
+def _omni(
+    name: str,
+    token_ids: TokenIds,
+    audio: Audio,
+    tokens_per_second: float,
+    audio_in_video: Literal["chunks", "merge"],
+) -> Family:
+    """Groups M9 and M10: 3-D positions of prompts that also hold audio."""
+    return replace(
+        _speech(name, audio),
+        time="seconds",
+        spatial_merge_size=2,
+        tokens_per_second=tokens_per_second,
+        token_ids=token_ids,
+        positions="omni",
+        audio_in_video=audio_in_video,
+    )
+
+
 ROWS: tuple[Family, ...] = (
     _whole("qwen2_vl", _QWEN, "Qwen2VLModel", expansions.QWEN2, "4.49"),
     _whole("paddleocr_vl", _PADDLE, "PaddleOCRVLModel", expansions.PADDLE, "5.0"),
@@ -185,11 +207,12 @@ ROWS: tuple[Family, ...] = (
     # encoder and decoder: audio goes through cross attention, the prompt holds no placeholder
     _text_positions("whisper", TokenIds(pad=50256, eos=50256), Media(), encoders.WHISPER),
     _speech("qwen2_audio", encoders.TWO_STEPS),
-    _speech("qwen2_5_omni", encoders.TWO_STEPS_LONG),
+    _omni("qwen2_5_omni", _QWEN2_5_OMNI, encoders.TWO_STEPS_LONG, 25.0, "chunks"),
     _speech("audioflamingo3", encoders.TEN_MINUTES),
     _speech("musicflamingo", encoders.TEN_MINUTES),
     _speech("voxtral", encoders.VOXTRAL),
-    _speech("qwen3_omni_moe", encoders.WINDOWS_OF_100),
+    # positions a second: the processor and the released checkpoints; the config class says 25
+    _omni("qwen3_omni_moe", _QWEN3_OMNI, encoders.WINDOWS_OF_100, 13.0, "merge"),
     _speech("qwen3_asr", encoders.WINDOWS_OF_100),
     _speech("gemma3n", encoders.GEMMA3N),
     _speech("parakeet_ctc", encoders.PARAKEET, "parakeet"),

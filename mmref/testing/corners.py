@@ -6,8 +6,9 @@ import numpy as np
 
 from mmref.case import Case
 from mmref.differences.base import audio_case, small_case, token_case
+from mmref.differences.omni import omni_case
 
-__all__ = ["audio_corners", "corners", "token_corners"]
+__all__ = ["audio_corners", "corners", "omni_corners", "token_corners"]
 
 _REAL_IDS = {"image": 151655, "video": 151656, "vision_start": 151652, "vision_end": 151653}
 
@@ -185,4 +186,33 @@ def audio_corners() -> dict[str, Case]:
             "gemma4", samples=[160, 161, 320, 321, 400, 16000, 16001]
         ),
         "samples-around-a-block": audio_case("granite_speech", samples=[0, 159, 160, 4799, 4800]),
+    }
+
+
+def omni_corners() -> dict[str, Case]:
+    """Named corner cases of the omni subject.
+
+    Returns
+    -------
+    dict of str to Case
+        Name to case.
+
+    Examples
+    --------
+    >>> omni_corners()["text-alone"].subject
+    'omni'
+    """
+    clip, still = [15, 14, 16], [12, 10, 13]
+    sounding = [20, 12, 15, *([11] * 9), 14, 14, 16, 13, 21]
+    return {
+        "text-alone": omni_case([[20, 21]]),
+        "clip-alone": omni_case([[20, *clip, 21]], lengths=[4]),
+        "clip-of-a-window": omni_case([[15, *([14] * 13), 16]], "qwen3_omni_moe", lengths=[100]),
+        "still-and-clip": omni_case([[*still, *clip, 20]], images=[[1, 2, 2]], lengths=[4]),
+        "silent-video": omni_case(
+            [[12, 11, 11, 13, 20]], "qwen3_omni_moe", videos=[[2, 2, 2]], seconds=[0.5]
+        ),
+        "sounding-video": omni_case(
+            [sounding], videos=[[1, 6, 6]], seconds=[2.0], lengths=[8], in_video=True
+        ),
     }

@@ -17,8 +17,8 @@ import pytest
 from numpydoc.docscrape import FunctionDoc
 
 import mmref
-from mmref import audio, differences, families, layout, tokens
-from mmref.differences.rules import REFERENCE, AudioRules, TokenRules
+from mmref import audio, differences, families, layout, omni, tokens
+from mmref.differences.rules import REFERENCE, AudioRules, OmniRules, TokenRules
 
 ROOT = Path(__file__).parents[2]
 MODULES = sorted(
@@ -133,7 +133,12 @@ def test_kernels_do_not_allocate_raise_or_import_objects() -> None:
 
 
 def test_every_rule_field_exists_because_a_difference_needs_it() -> None:
-    rules = {"positions": REFERENCE, "tokens": TokenRules(), "audio": AudioRules()}
+    rules = {
+        "positions": REFERENCE,
+        "tokens": TokenRules(),
+        "audio": AudioRules(),
+        "omni": OmniRules(),
+    }
     for subject, reference in rules.items():
         entries = [entry for entry in differences.ALL if entry.subject == subject]
         set_by_some = {field for entry in entries for field in entry.sets}
@@ -154,6 +159,7 @@ def test_differences_are_well_formed() -> None:
             "positions": layout.REFUSALS,
             "tokens": tokens.REFUSALS,
             "audio": audio.REFUSALS,
+            "omni": omni.REFUSALS,
         }
         assert entry.on_refused <= set(codes[entry.subject]), entry.id
         assert entry.meaning.endswith(".")
