@@ -8,7 +8,7 @@ import definitions.audio as definition
 import numpy as np
 import pytest
 
-from mmref import audio, families
+from mmref import audio, families, tokens
 from mmref.audio.arguments import LARGEST
 from mmref.errors import EngineRefusal, MmrefError, RefusedMedia, UnknownName
 
@@ -173,6 +173,17 @@ def test_rules_of_a_release() -> None:
     for undescribed in ("transformers-4.49", "onnxruntime-genai-0.18"):
         with pytest.raises(UnknownName, match="5"):
             audio.downsample_mask([[1]], family="wav2vec2", rules=undescribed)
+
+
+def test_tokens_of_prompts_count_clips() -> None:
+    found = tokens.count("gemma4", images=[(480, 640)], audio=[16_001, 400])
+    assert found.audio == (25, 1)
+    assert found.total == sum(found.images) + 26
+    assert tokens.count("granite_speech", audio=[16_000]).total == 12
+    for name in ("whisper", "qwen2_vl"):
+        with pytest.raises(RefusedMedia) as caught:
+            tokens.count(name, audio=[16_000])
+        assert caught.value.code == "kind-not-supported"
 
 
 def test_reports() -> None:

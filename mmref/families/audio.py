@@ -82,6 +82,8 @@ class Audio:
         stages), or as much as a whole one (windows come after them).
     fixed_tokens : int
         Tokens of every clip, where its length does not matter; 0 elsewhere.
+    in_prompt : bool
+        Whether a placeholder in the prompt stands for each output.
     code : {"range", "last_index", "product_stride", "dilated"}
         How transformers marks the valid outputs: a range compared with the length; a one at
         the last valid index, summed from behind; every so many-th place although the length
@@ -98,5 +100,6 @@ class Audio:
     window_outputs: int = 0
     window_rest: Literal["stages", "whole"] = "stages"
     fixed_tokens: int = 0
+    in_prompt: bool = False
     code: Literal["range", "last_index", "product_stride", "dilated"] = "range"
     arithmetic: Literal["integers", "float32", "toward_zero"] = "integers"

@@ -20,22 +20,26 @@ WHISPER = Audio((Stage(3, 1, 1), _HALF), framing=_HOPS, fixed_tokens=1500)
 
 # A2: the same and an average over pairs
 _TWO_STEPS = (Stage(3, 1, 1), _HALF, Stage(2, 2))
-TWO_STEPS = Audio(_TWO_STEPS, framing=_HOPS)
-TWO_STEPS_LONG = Audio(_TWO_STEPS, framing=_LONG_HOPS)
-TEN_MINUTES = Audio(_TWO_STEPS, framing=Framing(1, 160, longest=20 * _THIRTY_SECONDS))
-VOXTRAL = Audio(_TWO_STEPS)  # mistral_common cuts the clips and counts the tokens
+TWO_STEPS = Audio(_TWO_STEPS, framing=_HOPS, in_prompt=True)
+TWO_STEPS_LONG = Audio(_TWO_STEPS, framing=_LONG_HOPS, in_prompt=True)
+TEN_MINUTES = Audio(
+    _TWO_STEPS, framing=Framing(1, 160, longest=20 * _THIRTY_SECONDS), in_prompt=True
+)
+VOXTRAL = Audio(_TWO_STEPS, in_prompt=True)  # mistral_common cuts the clips and counts the tokens
 
 # A3: three convolutions over windows of 100 frames, of which each makes 13
-WINDOWS_OF_100 = Audio((_HALF,) * 3, framing=_WHOLE_HOPS, window=100, window_outputs=13)
+WINDOWS_OF_100 = Audio(
+    (_HALF,) * 3, framing=_WHOLE_HOPS, window=100, window_outputs=13, in_prompt=True
+)
 
 # A4: a frame is valid if its last sample is
-GEMMA4 = Audio((_HALF,) * 2, "stride", Framing(321, 160, 160, _THIRTY_SECONDS))
+GEMMA4 = Audio((_HALF,) * 2, "stride", Framing(321, 160, 160, _THIRTY_SECONDS), in_prompt=True)
 
 # A5: the same strides, then every fourth output of the encoder
-GEMMA3N = Audio((_HALF, _HALF, Stage(1, 4)), "stride", fixed_tokens=188)
+GEMMA3N = Audio((_HALF, _HALF, Stage(1, 4)), "stride", fixed_tokens=188, in_prompt=True)
 
 # A6
-PHI4 = Audio((_HALF,) * 3, framing=_KALDI)
+PHI4 = Audio((_HALF,) * 3, framing=_KALDI, in_prompt=True)
 
 # A7 and A8
 PARAKEET = Audio((_HALF,) * 3, framing=_WHOLE_HOPS, arithmetic="float32")
@@ -72,4 +76,5 @@ GRANITE = Audio(
     window=15,
     window_outputs=3,
     window_rest="whole",
+    in_prompt=True,
 )
