@@ -62,6 +62,7 @@ REFUSED: list[tuple[str, Any]] = [
     ("mask-value", lambda: audio.downsample_mask([[0.0, -np.inf]], family="gemma4")),
     ("mask-value", lambda: audio.downsample_mask([[1.0, np.nan]], family="gemma4")),
     ("mask-value", lambda: audio.downsample_mask([[1, 2]], family="phi4_multimodal")),
+    ("mask-value", lambda: audio.downsample_mask([[3, 1], [1, 1]], family="gemma4")),
     ("mask-value", lambda: audio.downsample_mask([[1, -1]], family="gemma4")),
     ("mask-value", lambda: audio.as_valid([[1, 2]], convention="padding")),
     ("mask-rank", lambda: audio.downsample_mask(True, family="gemma4")),

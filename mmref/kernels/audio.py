@@ -57,7 +57,7 @@ def count(mask, counts):
     for row in range(mask.shape[0]):
         valid = 0
         for frame in range(mask.shape[1]):
-            value = mask[row, frame]
+            value = int(mask[row, frame])  # wide enough for a sum, also uncompiled
             valid += value
             seen |= value
         counts[row] = valid

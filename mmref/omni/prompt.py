@@ -1,41 +1,21 @@
-"""3-D rotary positions of prompts that hold audio beside images and videos: the Omni families.
-
-A prompt is text and blocks. A block is a start token, placeholders, an end token: of an image,
-a video or a clip; or of a video with its own sound, where vision_start and audio_start stand
-before the mixed placeholders, and audio_end and vision_end behind them. Every placeholder
-takes the position of its own place in its item, whatever order the two kinds stand in.
-
-`mmref.mrope.position_ids` is the door.
-"""
+"""Prompts with audio, checked and cut into segments."""
 
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mmref import differences
 from mmref.arrays import integer_matrix, mask_matrix, to_numpy
 from mmref.audio import output_lengths
-from mmref.audio.interleave import chunks, merged
-from mmref.differences.rules import OmniRules
-from mmref.errors import EngineRefusal, RefusedPrompt, UnknownName
+from mmref.errors import RefusedPrompt
 from mmref.families.row import Family, TokenIds
-from mmref.positions import Positions
 from mmref.prompt import read_grid, read_seconds
 
-__all__ = [
-    "REFUSALS",
-    "OmniPositions",
-    "OmniPrompt",
-    "Segment",
-    "position_ids",
-    "positions",
-    "read",
-]
+__all__ = ["REFUSALS", "OmniPrompt", "Segment", "read", "refuse"]
 
 Array = npt.NDArray[Any]
 
@@ -52,72 +32,6 @@ REFUSALS: dict[str, str] = {
     "omni-grid": "a grid value below one, not divided by the merge size, or an image with frames",
 }
 """Ways in which such a prompt is refused, beside those of `mmref.layout.REFUSALS`."""
-
-
-class OmniPositions(Positions):
-    """Positions of a prompt with audio.
-
-    ``position_ids`` is int64, or float32 where the family's positions are fractions of a
-    second (qwen3_omni_moe), and so are ``deltas``. Later turns, rewinding and other rows are
-    not described for these families.
-    """
-
-    __slots__ = ()
-
-    def __init__(self, positions: Array, largest: Array, counts: Array, deltas: Array) -> None:
-        self.position_ids = positions
-        self.deltas = deltas
-        self.first_slot = 0
-        self.next_slot = positions.shape[2]
-        self._largest = largest
-        self._unmasked = counts
-        self._mask = None
-        self._rules = None
-        self._before = None
-
-    def next_positions(self, count: int) -> Array:
-        """Positions of generated tokens: one more than the row's largest, and so on.
-
-        Parameters
-        ----------
-        count : int
-            How many tokens follow in each row.
-
-        Returns
-        -------
-        numpy.ndarray
-            Shape (3, batch, count), of the dtype of ``position_ids``.
-        """
-        return super().next_positions(count).astype(self.position_ids.dtype)
-
-    @property
-    def layout(self) -> Any:
-        """Not described for these families."""
-        raise _refuse("omni-not-supported", "layout", "not described for families with audio")
-
-    def extend(self, *arguments: Any, **named: Any) -> Positions:
-        """Not described for these families; see `mmref.mrope.position_ids`."""
-        raise _refuse("omni-not-supported", "extend", "not described for families with audio")
-
-    def rewind(self, slots: int) -> Positions:
-        """Not described for these families.
-
-        Parameters
-        ----------
-        slots : int
-            Not used.
-        """
-        raise _refuse("omni-not-supported", "rewind", "not described for families with audio")
-
-    def take_rows(self, rows: Any) -> Positions:
-        """Not described for these families.
-
-        Parameters
-        ----------
-        rows : array_like of int
-            Not used.
-        """
-        raise _refuse("omni-not-supported", "take_rows", "not described for families with audio")
 
 
 @dataclass(slots=True)
@@ -191,7 +105,7 @@ def read(
     if attention_mask is not None:
         mask = mask_matrix(attention_mask, "attention_mask", ids.shape)
         if not np.isin(mask, (0, 1)).all():
-            raise _refuse("mask-value", "attention_mask", "values other than 0 and 1")
+            raise refuse("mask-value", "attention_mask", "values other than 0 and 1")
         keep = mask != 0
     merge = (
         row.spatial_merge_size if spatial_merge_size is None else operator.index(spatial_merge_size)
@@ -208,7 +122,7 @@ def read(
     for name, grid in (("image_grid_thw", images), ("video_grid_thw", videos)):
         _check_grid(name, grid, merge)
     if len(videos) and second_per_grid_ts is None:
-        raise _refuse("omni-seconds", "second_per_grid_ts", f"none for {len(videos)} videos")
+        raise refuse("omni-seconds", "second_per_grid_ts", f"none for {len(videos)} videos")
     seconds = (
         np.empty(0, np.float32)
         if second_per_grid_ts is None
@@ -239,11 +153,11 @@ def _audio_tokens(audio_lengths: Any, row: Family) -> Array:
         return np.empty(0, np.int64)
     lengths = to_numpy(audio_lengths, "audio_lengths")
     if lengths.size and (lengths.ndim != 1 or lengths.dtype.kind not in "iu" or lengths.min() < 0):
-        raise _refuse("omni-audio-lengths", "audio_lengths", str(lengths.tolist())[:80])
+        raise refuse("omni-audio-lengths", "audio_lengths", str(lengths.tolist())[:80])
     found = output_lengths(lengths.astype(np.int64), family=row.name)
     if (found == 0).any():
         clip = int((found == 0).argmax())
-        raise _refuse(
+        raise refuse(
             "omni-audio-lengths",
             f"audio_lengths[{clip}]",
             f"{lengths[clip]} frames, which make no token",
@@ -253,11 +167,11 @@ def _audio_tokens(audio_lengths: Any, row: Family) -> Array:
 
 def _check_grid(name: str, grid: Array, merge: int) -> None:
     if merge < 1:
-        raise _refuse("merge-not-positive", "spatial_merge_size", str(merge))
+        raise refuse("merge-not-positive", "spatial_merge_size", str(merge))
     for number, (t, h, w) in enumerate(grid.tolist()):
         bad = min(t, h, w) < 1 or h % merge or w % merge or max(t, h, w) > 2**20
         if bad or (name.startswith("image") and t != 1):
-            raise _refuse("omni-grid", f"{name}[{number}]", f"({t}, {h}, {w}) with merge {merge}")
+            raise refuse("omni-grid", f"{name}[{number}]", f"({t}, {h}, {w}) with merge {merge}")
 
 
 def _check_counts(prompt: OmniPrompt, scanner: _Scanner) -> None:
@@ -267,7 +181,7 @@ def _check_counts(prompt: OmniPrompt, scanner: _Scanner) -> None:
         ("audio", len(prompt.audio_tokens)),
     ):
         if scanner.seen[kind] != items:
-            raise _refuse(
+            raise refuse(
                 "omni-items",
                 f"{kind} blocks",
                 str(scanner.seen[kind]),
@@ -281,7 +195,7 @@ def _check_counts(prompt: OmniPrompt, scanner: _Scanner) -> None:
                 sound = int(segment.kinds.sum())
                 got = (segment.tokens - sound, sound)
             if need is not None and got != need:
-                raise _refuse(
+                raise refuse(
                     "omni-count",
                     f"row {number}, {segment.kind} {segment.item}",
                     f"{got} placeholders",
@@ -328,7 +242,7 @@ class _Scanner:
         )
         given = [getattr(token_ids, name) for name in names]
         if None in given or len(set(given)) < len(given):
-            raise _refuse(
+            raise refuse(
                 "token-ids-missing", "token_ids", "a marker or placeholder without an id of its own"
             )
 
@@ -346,13 +260,13 @@ class _Scanner:
                 found += block
                 continue
             if token in self.fill:
-                raise _refuse(
+                raise refuse(
                     "omni-placeholder",
                     f"row {row}, token {at}",
                     f"{self.fill[token]} outside a block",
                 )
             if token in self.special:
-                raise _refuse(
+                raise refuse(
                     "omni-block", f"row {row}, token {at}", "an end token without its start"
                 )
             text += 1
@@ -376,7 +290,7 @@ class _Scanner:
             else [ids.audio_end if sound else ids.vision_end]
         )
         if not kinds or tokens[stop : stop + len(ends)] != ends:
-            raise _refuse(
+            raise refuse(
                 "omni-block", f"row {row}, token {at}", "a block without placeholders or end"
             )
         one = set(kinds)
@@ -388,12 +302,12 @@ class _Scanner:
             else one in ({"image"}, {"video"})
         )
         if not right:
-            raise _refuse(
+            raise refuse(
                 "omni-placeholder", f"row {row}, token {first}", f"{sorted(one)} in one block"
             )
         if mixed != self.in_video and "video" in one:
             got = "with its own sound" if mixed else "without sound"
-            raise _refuse("omni-order-flag", f"row {row}, token {at}", f"a video {got}")
+            raise refuse("omni-order-flag", f"row {row}, token {at}", f"a video {got}")
         segment = Segment("mixed" if mixed else kinds[0], len(kinds))
         if mixed:
             segment.item, segment.clip = self.seen["video"], self.seen["audio"]
@@ -406,159 +320,19 @@ class _Scanner:
         return block, stop + len(ends)
 
 
-def positions(prompt: OmniPrompt, rules: OmniRules) -> OmniPositions:
-    """Positions of a prompt that is checked.
+def refuse(code: str, where: str, got: str, expected: str = "") -> RefusedPrompt:
+    """The error for a prompt that is refused.
 
     Parameters
     ----------
-    prompt : OmniPrompt
-        From `read`.
-    rules : OmniRules
-        The reference's, or a release's.
+    code : str
+        A key of `REFUSALS`, or of `mmref.layout.REFUSALS`.
+    where, got, expected : str
+        As for `mmref.errors.MmrefError`; default of the last: what the code means.
 
     Returns
     -------
-    OmniPositions
-        The positions.
-    """
-    dtype = _dtype(prompt)
-    # without any grid the engine only counts, also where it else leaves 0 at masked places
-    counted = not prompt.media
-    pad = int(rules.padding == "one" and (counted or dtype == np.int64))
-    out = np.full((3, *prompt.shape), pad, dtype)
-    largest = np.full(len(prompt.rows), -1, dtype)
-    for row, segments in enumerate(prompt.rows):
-        start, pieces = dtype(0), []
-        for segment in segments:
-            placed, start = _place(prompt, segment, start, rules)
-            pieces.append(placed)
-        if pieces:
-            found = np.concatenate(pieces, axis=1)
-            out[:, row, prompt.keep[row]] = found
-            largest[row] = found.max()
-    counts = np.array([sum(part.tokens for part in parts) for parts in prompt.rows], np.int64)
-    base = largest
-    if rules.deltas == "over_padding" and counted:
-        base = np.where(prompt.keep.all(axis=1), largest, np.maximum(largest, dtype(pad)))
-    deltas = (base + dtype(1) - counts.astype(dtype)).astype(dtype)
-    return OmniPositions(out, largest, counts, deltas)
-
-
-def _place(prompt: OmniPrompt, segment: Segment, start: Any, rules: OmniRules) -> tuple[Array, Any]:
-    """Positions of a segment that begins at ``start``, and where the next one begins."""
-    dtype = _dtype(prompt)
-    if segment.kind == "mixed":
-        return _place_mixed(prompt, segment, start, rules)
-    if segment.kind in ("image", "video"):
-        found = _item(prompt, segment) + start
-    elif segment.tokens == 2 and segment.kind != "text" and prompt.row.audio_in_video == "chunks":
-        if segment.kind in ("start", "end"):  # both starts share a position, and both ends
-            return np.full((3, 2), start), start + dtype(1)
-        found = _count(2, start, dtype)
-    else:
-        found = _count(segment.tokens, start, dtype)
-    if segment.kind in ("text", "start"):
-        return found, start + dtype(segment.tokens)
-    return found, found.max() + dtype(1)
-
-
-def _place_mixed(
-    prompt: OmniPrompt, segment: Segment, start: Any, rules: OmniRules
-) -> tuple[Array, Any]:
-    """A video with its own sound: each token at the place of its own kind."""
-    dtype, row = _dtype(prompt), prompt.row
-    order = segment.kinds
-    assert order is not None
-    video = _item(prompt, segment) + start
-    sound = _count(int(order.sum()), start, dtype)
-    if rules.order == "recomputed":
-        # the model compares times that already stand behind what came before
-        shift = start if dtype is np.int64 else dtype(0)
-        order = merged(row, video[0] - shift, sound[0] - shift)
-    both = np.empty((3, segment.tokens), dtype)
-    both[:, order], both[:, ~order] = sound, video
-    last = both
-    if rules.resume == "last_piece":
-        if row.audio_in_video == "merge":
-            other = np.flatnonzero(order != order[-1])
-            last = both[:, int(other[-1]) + 1 if len(other) else 0 :]
-        else:
-            of_video, of_sound = chunks(row, video[0] - start), chunks(row, sound[0] - start)
-            last = sound[:, of_sound == of_sound[-1]]
-            if of_video[-1] > of_sound[-1]:
-                last = video[:, of_video == of_video[-1]]
-    return both, last.max() + dtype(1)
-
-
-def _dtype(prompt: OmniPrompt) -> Any:
-    """Fractions of a position where the family keeps them."""
-    return np.float32 if prompt.row.audio_in_video == "merge" else np.int64
-
-
-def _count(tokens: int, start: Any, dtype: Any) -> Array:
-    return np.repeat((np.arange(tokens).astype(dtype) + start)[None], 3, axis=0)
-
-
-def _item(prompt: OmniPrompt, segment: Segment) -> Array:
-    """(t, h, w) of every token of an image or a video from its start, t-major."""
-    dtype = _dtype(prompt)
-    grid = prompt.image_grid if segment.kind == "image" else prompt.video_grid
-    t, h, w = (grid[segment.item] // (1, prompt.merge, prompt.merge)).tolist()
-    times = np.zeros(1, np.float32)
-    if segment.kind != "image":
-        step = np.arange(t).astype(np.float32) * prompt.seconds[segment.item]
-        times = step * np.float32(prompt.rate)
-    time = np.repeat(times.astype(dtype), h * w)
-    y = np.tile(np.repeat(np.arange(h), w), len(times)).astype(dtype)
-    x = np.tile(np.arange(w), len(times) * h).astype(dtype)
-    return np.stack([time, y, x])
-
-
-def position_ids(input_ids: Any, *, row: Family, rules: str, **arguments: Any) -> OmniPositions:
-    """What `mmref.mrope.position_ids` answers for a family with audio.
-
-    Parameters
-    ----------
-    input_ids : array_like of int
-        Token ids.
-    row : Family
-        A row of ``families.names("omni")``.
-    rules : str
-        ``"reference"`` or the name of a release that is described.
-    **arguments : object
-        As for `read`.
-
-    Returns
-    -------
-    OmniPositions
-        The positions.
-
-    Raises
-    ------
     RefusedPrompt
-        As `read`.
-    EngineRefusal
-        If the release refuses what the reference accepts.
-    UnknownName
-        If the rules are not known.
+        To be raised.
     """
-    prompt = read(input_ids, row=row, **arguments)
-    if rules == "reference":
-        return positions(prompt, OmniRules())
-    described = differences.described("omni")
-    if rules not in described:
-        raise UnknownName("rules", rules, ["reference", *described])
-    chosen = described[rules]
-    refused = chosen.refuses("omni", prompt)
-    if refused is not None:
-        raise EngineRefusal(
-            refused.id,
-            where=rules,
-            got="this release refuses a prompt that the reference accepts",
-            hint=refused.meaning,
-        )
-    return positions(prompt, replace(OmniRules(), **chosen.changes("omni")))
-
-
-def _refuse(code: str, where: str, got: str, expected: str = "") -> RefusedPrompt:
     return RefusedPrompt(code, where=where, got=got, expected=expected or REFUSALS.get(code, ""))
