@@ -18,7 +18,14 @@ from mmref.families.row import Family, TokenIds
 from mmref.kernels import layout as kernel
 from mmref.refusals import refusal
 
-__all__ = ["Prompt", "read_grid", "read_prompt", "read_seconds"]
+__all__ = [
+    "Prompt",
+    "read_grid",
+    "read_merge",
+    "read_prompt",
+    "read_rate",
+    "read_seconds",
+]
 
 IntArray = npt.NDArray[np.int64]
 
@@ -179,9 +186,11 @@ def read_prompt(
         raise RefusedPrompt(
             "family-without-3d-positions",
             where="family",
-            got=f"{row.name}, whose tokens are numbered like text",
+            got=row.name,
             expected=f"one of {', '.join(families.names())}",
-            hint="the position of a token is the number of unmasked tokens before it",
+            hint="only mrope.position_ids takes families that count audio too"
+            if row.positions == "omni"
+            else "the position of a token is the number of unmasked tokens before it",
         )
     ids = integer_matrix(input_ids, "input_ids")
     if attention_mask is None:
@@ -190,7 +199,7 @@ def read_prompt(
         mask, masked = mask_matrix(attention_mask, "attention_mask", ids.shape), True
     merge = row.spatial_merge_size
     if spatial_merge_size is not None:
-        merge = _merge(spatial_merge_size)
+        merge = read_merge(spatial_merge_size)
     chosen = row.token_ids if token_ids is None else token_ids
     if not isinstance(chosen, TokenIds):
         raise RefusedPrompt(
@@ -214,7 +223,7 @@ def read_prompt(
     if row.time == "seconds":
         rate = float(row.tokens_per_second or 0.0)
         if tokens_per_second is not None:
-            rate = _rate(tokens_per_second)
+            rate = read_rate(tokens_per_second)
         if second_per_grid_ts is not None:
             seconds = read_seconds(second_per_grid_ts, len(video_grid))
         elif len(video_grid):
@@ -252,7 +261,24 @@ def read_prompt(
     )
 
 
-def _merge(value: Any) -> int:
+def read_merge(value: Any) -> int:
+    """A merge size.
+
+    Parameters
+    ----------
+    value : int
+        Patches merged into one token along each side.
+
+    Returns
+    -------
+    int
+        The same.
+
+    Raises
+    ------
+    RefusedPrompt
+        ``merge-not-positive``.
+    """
     try:
         merge = operator.index(value)
     except TypeError:
@@ -267,7 +293,24 @@ def _merge(value: Any) -> int:
     return merge
 
 
-def _rate(value: Any) -> float:
+def read_rate(value: Any) -> float:
+    """Positions per second of video.
+
+    Parameters
+    ----------
+    value : float
+        A positive number.
+
+    Returns
+    -------
+    float
+        The same.
+
+    Raises
+    ------
+    RefusedPrompt
+        ``rate-not-positive``.
+    """
     number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     rate = float(value) if number else math.nan
     if not 0 < rate < math.inf:

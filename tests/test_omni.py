@@ -75,6 +75,7 @@ def test_a_batch_equals_its_rows() -> None:
     found = answer(case)
     assert found.position_ids[:, 1, 3:].tolist() == [[0, 1, 2]] * 3
     assert not found.position_ids[:, 1, :3].any()
+    assert found.attention_mask(1).tolist() == [[1] * 7, [0, 0, 0, 1, 1, 1, 1]]
     assert found.chunk(3, 5).tolist() == found.position_ids[:, :, 3:5].tolist()
 
 
@@ -108,6 +109,16 @@ REFUSED: list[tuple[str, Any]] = [
             videos=[[1, 2, 2]],
             seconds=[1.0],
             in_video=True,
+        ),
+    ),
+    (
+        "omni-seconds",
+        refused(
+            ids=[[12, 11, 11, 13]],
+            images=None,
+            lengths=None,
+            videos=[[2, 2, 2]],
+            seconds=[1e9],
         ),
     ),
     ("mask-value", refused(mask=[[1, 1, 1, 1, 1, 2]])),

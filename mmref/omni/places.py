@@ -27,14 +27,16 @@ class OmniPositions(Positions):
 
     __slots__ = ()
 
-    def __init__(self, positions: Array, largest: Array, counts: Array, deltas: Array) -> None:
+    def __init__(
+        self, positions: Array, largest: Array, counts: Array, deltas: Array, mask: Array
+    ) -> None:
         self.position_ids = positions
         self.deltas = deltas
         self.first_slot = 0
         self.next_slot = positions.shape[2]
         self._largest = largest
         self._unmasked = counts
-        self._mask = None
+        self._mask = mask
         self._rules = None
         self._before = None
 
@@ -118,7 +120,7 @@ def positions(prompt: OmniPrompt, rules: OmniRules) -> OmniPositions:
     if rules.deltas == "over_padding" and counted:
         base = np.where(prompt.keep.all(axis=1), largest, np.maximum(largest, dtype(pad)))
     deltas = (base + dtype(1) - counts.astype(dtype)).astype(dtype)
-    return OmniPositions(out, largest, counts, deltas)
+    return OmniPositions(out, largest, counts, deltas, prompt.keep)
 
 
 def _place(prompt: OmniPrompt, segment: Segment, start: Any, rules: OmniRules) -> tuple[Array, Any]:
@@ -128,15 +130,19 @@ def _place(prompt: OmniPrompt, segment: Segment, start: Any, rules: OmniRules) -
         return _place_mixed(prompt, segment, start, rules)
     if segment.kind in ("image", "video"):
         found = _item(prompt, segment) + start
-    elif segment.tokens == 2 and segment.kind != "text" and prompt.row.audio_in_video == "chunks":
-        if segment.kind in ("start", "end"):  # both starts share a position, and both ends
-            return np.full((3, 2), start), start + dtype(1)
-        found = _count(2, start, dtype)
+    elif _shares(prompt, segment):
+        return np.full((3, 2), start), start + dtype(1)
     else:
         found = _count(segment.tokens, start, dtype)
     if segment.kind in ("text", "start"):
         return found, start + dtype(segment.tokens)
     return found, found.max() + dtype(1)
+
+
+def _shares(prompt: OmniPrompt, segment: Segment) -> bool:
+    """Two starts, or two ends, share a position where chunks take turns."""
+    marks = segment.kind in ("start", "end") and segment.tokens == 2
+    return marks and prompt.row.audio_in_video == "chunks"
 
 
 def _place_mixed(

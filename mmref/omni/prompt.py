@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +12,8 @@ from mmref.arrays import integer_matrix, mask_matrix, to_numpy
 from mmref.audio import output_lengths
 from mmref.errors import RefusedPrompt
 from mmref.families.row import Family, TokenIds
-from mmref.prompt import read_grid, read_seconds
+from mmref.kernels.layout import LARGEST
+from mmref.prompt import read_grid, read_merge, read_rate, read_seconds
 
 __all__ = ["REFUSALS", "OmniPrompt", "Segment", "read", "refuse"]
 
@@ -26,12 +26,24 @@ REFUSALS: dict[str, str] = {
     "omni-items": "more blocks of a kind than items, or fewer",
     "omni-order-flag": "a video with its own sound, or one without, against use_audio_in_video",
     "omni-audio-lengths": "lengths of audio that are none, or of which one makes no token",
-    "omni-seconds": "videos without their seconds",
+    "omni-seconds": "videos without their seconds, or a time beyond int32",
     "omni-audio-not-used": "audio lengths for a family that counts no audio",
     "omni-not-supported": "what the positions of these families do not do: extend, rewind, rows",
     "omni-grid": "a grid value below one, not divided by the merge size, or an image with frames",
 }
 """Ways in which such a prompt is refused, beside those of `mmref.layout.REFUSALS`."""
+
+_EXPECTED = {
+    "omni-block": "a start token, the placeholders of one item, and the end token",
+    "omni-placeholder": "placeholders in a block of their own kind",
+    "omni-order-flag": "use_audio_in_video to be True exactly where videos have their own sound",
+    "omni-audio-lengths": "a vector with the frames of each clip, enough for a token",
+    "omni-seconds": "the seconds of a grid step of each video",
+    "omni-grid": "positive values, h and w divided by the merge size, t = 1 for an image",
+    "mask-value": "bool or 0/1",
+    "token-ids-missing": "seven different ids",
+    "omni-not-supported": "mrope.position_ids of the whole prompt",
+}
 
 
 @dataclass(slots=True)
@@ -107,27 +119,22 @@ def read(
         if not np.isin(mask, (0, 1)).all():
             raise refuse("mask-value", "attention_mask", "values other than 0 and 1")
         keep = mask != 0
-    merge = (
-        row.spatial_merge_size if spatial_merge_size is None else operator.index(spatial_merge_size)
-    )
-    rate = (
-        float(row.tokens_per_second or 0.0)
-        if tokens_per_second is None
-        else float(tokens_per_second)
-    )
-    images, videos = (
-        read_grid(image_grid_thw, "image_grid_thw"),
-        read_grid(video_grid_thw, "video_grid_thw"),
-    )
+    merge = row.spatial_merge_size
+    if spatial_merge_size is not None:
+        merge = read_merge(spatial_merge_size)
+    rate = float(row.tokens_per_second or 0.0)
+    if tokens_per_second is not None:
+        rate = read_rate(tokens_per_second)
+    images = read_grid(image_grid_thw, "image_grid_thw")
+    videos = read_grid(video_grid_thw, "video_grid_thw")
     for name, grid in (("image_grid_thw", images), ("video_grid_thw", videos)):
         _check_grid(name, grid, merge)
     if len(videos) and second_per_grid_ts is None:
         raise refuse("omni-seconds", "second_per_grid_ts", f"none for {len(videos)} videos")
-    seconds = (
-        np.empty(0, np.float32)
-        if second_per_grid_ts is None
-        else read_seconds(second_per_grid_ts, len(videos)).astype(np.float32)
-    )
+    seconds = np.empty(0, np.float32)
+    if second_per_grid_ts is not None:
+        seconds = read_seconds(second_per_grid_ts, len(videos)).astype(np.float32)
+        _check_times(videos, seconds, rate)
     audio_tokens = _audio_tokens(audio_lengths, row)
     scanner = _Scanner(row.token_ids if token_ids is None else token_ids, use_audio_in_video)
     rows = [scanner.scan(number, ids[number][keep[number]].tolist()) for number in range(len(ids))]
@@ -165,9 +172,20 @@ def _audio_tokens(audio_lengths: Any, row: Family) -> Array:
     return found
 
 
+def _check_times(videos: Array, seconds: Array, rate: float) -> None:
+    for number, (steps, pace) in enumerate(
+        zip(videos[:, 0].tolist(), seconds.tolist(), strict=True)
+    ):
+        if not (steps - 1) * pace * rate < LARGEST:
+            raise refuse(
+                "omni-seconds",
+                f"second_per_grid_ts[{number}]",
+                f"{pace} for {steps} grid steps",
+                f"a time of less than {LARGEST} positions",
+            )
+
+
 def _check_grid(name: str, grid: Array, merge: int) -> None:
-    if merge < 1:
-        raise refuse("merge-not-positive", "spatial_merge_size", str(merge))
     for number, (t, h, w) in enumerate(grid.tolist()):
         bad = min(t, h, w) < 1 or h % merge or w % merge or max(t, h, w) > 2**20
         if bad or (name.startswith("image") and t != 1):
@@ -284,24 +302,18 @@ class _Scanner:
         while stop < len(tokens) and tokens[stop] in self.fill:
             stop += 1
         kinds = [self.fill[token] for token in tokens[first:stop]]
-        ends = (
-            [ids.audio_end, ids.vision_end]
-            if mixed
-            else [ids.audio_end if sound else ids.vision_end]
-        )
+        ends = [ids.audio_end if sound else ids.vision_end]
+        if mixed:
+            ends = [ids.audio_end, ids.vision_end]
         if not kinds or tokens[stop : stop + len(ends)] != ends:
             raise refuse(
                 "omni-block", f"row {row}, token {at}", "a block without placeholders or end"
             )
         one = set(kinds)
-        right = (
-            one == {"video", "audio"}
-            if mixed
-            else one == {"audio"}
-            if sound
-            else one in ({"image"}, {"video"})
-        )
-        if not right:
+        allowed = [{"image"}, {"video"}]
+        if mixed or sound:
+            allowed = [{"video", "audio"}] if mixed else [{"audio"}]
+        if one not in allowed:
             raise refuse(
                 "omni-placeholder", f"row {row}, token {first}", f"{sorted(one)} in one block"
             )
@@ -328,11 +340,11 @@ def refuse(code: str, where: str, got: str, expected: str = "") -> RefusedPrompt
     code : str
         A key of `REFUSALS`, or of `mmref.layout.REFUSALS`.
     where, got, expected : str
-        As for `mmref.errors.MmrefError`; default of the last: what the code means.
+        As for `mmref.errors.MmrefError`; the last has a default for each code.
 
     Returns
     -------
     RefusedPrompt
         To be raised.
     """
-    return RefusedPrompt(code, where=where, got=got, expected=expected or REFUSALS.get(code, ""))
+    return RefusedPrompt(code, where=where, got=got, expected=expected or _EXPECTED.get(code, ""))
