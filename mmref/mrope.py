@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mmref import families, omni
+from mmref import families
 from mmref.arrays import integer_matrix, to_numpy
 from mmref.errors import RefusedPrompt, UnknownName
 from mmref.families.row import Family, TokenIds
@@ -125,6 +125,8 @@ def position_ids(
     """
     row = families.get(family)
     if row.positions == "omni":
+        from mmref import omni  # it knows the differences of releases, which read cases
+
         return omni.position_ids(
             input_ids,
             row=row,

@@ -58,8 +58,19 @@ def test_lengths_that_shapes_show(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", IN_SHAPES)
-def test_every_length_that_shapes_show(name: str) -> None:
+@pytest.mark.parametrize("name", ["gemma4", "gemma3n"])
+def test_long_lengths_that_shapes_show(name: str) -> None:
+    """On torch's meta device, which computes shapes: all short lengths, then every seventh."""
+    lengths = [*range(1, 400), *range(400, 6401, 7)]
+    with torch.device("meta"):
+        layers = engine._tiny.__wrapped__(name)
+        made = [layers(torch.ones(1, frames).long()).shape[1] for frames in lengths]
+    assert audio.output_lengths(lengths, family=name).tolist() == made
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["seamless_m4t", "seamless_m4t_v2"])
+def test_every_length_of_an_adapter(name: str) -> None:
     lengths = np.arange(1, 6401)
     expected = asked(name, lengths=lengths)
     assert (audio.output_lengths(lengths, family=name) == expected).all()
