@@ -52,7 +52,7 @@ def test_every_length_to_6400(name: str) -> None:
 
 @pytest.mark.parametrize("name", IN_SHAPES)
 def test_lengths_that_shapes_show(name: str) -> None:
-    lengths = np.array([*range(1, 130), 399, 400, 2999, 3000, 6399, 6400])
+    lengths = np.array([*range(1, 66), 399, 400, 2999, 3000])
     expected = asked(name, lengths=lengths)
     assert audio.output_lengths(lengths, family=name).tolist() == expected.tolist()
 
