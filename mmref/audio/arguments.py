@@ -189,7 +189,7 @@ def read_lengths(value: Any, name: str) -> Lengths:
 
 
 def read_mask(value: Any, convention: str = "valid") -> Mask:
-    """A mask as uint8 or another integer type, True for valid; its values are not yet checked.
+    """A mask as booleans or integers, True for valid; integers are not yet checked.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ def read_mask(value: Any, convention: str = "valid") -> Mask:
     Returns
     -------
     numpy.ndarray
-        Integers, shape (batch, frames), C-contiguous.
+        bool or integers, shape (batch, frames), C-contiguous.
 
     Raises
     ------
@@ -220,14 +220,12 @@ def read_mask(value: Any, convention: str = "valid") -> Mask:
     array = np.atleast_2d(array)
     if array.size == 0:
         raise RefusedMedia("mask-empty", where="mask", got=f"shape {array.shape}")
-    if array.dtype == np.bool_:
-        array = array.view(np.uint8)
-    elif array.dtype.kind == "f":
+    if array.dtype.kind == "f":
         if not ((array == 0) | (array == 1)).all():
             raise _bad_value(f"dtype {array.dtype} with other values than 0 and 1")
         array = array.astype(np.uint8)
     if convention == "padding":
-        array = _checked(array) ^ 1
+        array = _checked(array) == 0
     elif convention != "valid":
         raise RefusedMedia(
             "mask-convention", where="convention", got=repr(convention), expected="valid or padding"

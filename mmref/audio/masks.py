@@ -86,9 +86,11 @@ def downsample_mask(
     row = row_of(family)
     chosen = read_rules(rules)
     read = read_mask(mask, convention)
-    counts = counted(read)
     if row.mask == "stride":
+        if read.dtype != np.bool_:
+            counted(read)
         return _by_stride(read, stage_table(row.stages))
+    counts = counted(read)
     check_right_padded(read)
     if chosen == AudioRules():
         width = int(length_door.by_rules(_width(read), row, chosen)[0])

@@ -79,5 +79,6 @@ def fill_prefixes(counts, out):
 def every(mask, step, out):
     """Places 0, step, 2 step, ... of each row."""
     for row in range(out.shape[0]):
-        for place in range(out.shape[1]):
-            out[row, place] = mask[row, place * step] != 0
+        line, target = mask[row, ::step], out[row]
+        for place in range(target.shape[0]):
+            target[place] = line[place] != 0
