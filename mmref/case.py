@@ -24,7 +24,7 @@ from mmref.families.row import TokenIds
 
 __all__ = ["SUBJECTS", "Array", "Case", "Outcome", "Scalar", "Step"]
 
-SUBJECTS = ("positions", "tokens", "fusion")
+SUBJECTS = ("positions", "tokens", "fusion", "audio", "omni")
 """What a case can be about."""
 
 Array = npt.NDArray[Any]
@@ -56,12 +56,15 @@ class Case:
         ``attention_mask``, ``image_grid_thw``, ``video_grid_thw``,
         ``second_per_grid_ts`` (float64 stands for a Python list of numbers,
         float32 for an array or tensor). For ``tokens``: ``image_sizes`` (images, 2),
-        ``video_sizes`` (videos, 3). For ``fusion``: ``input_ids``.
+        ``video_sizes`` (videos, 3). For ``fusion``: ``input_ids``. For ``audio``, one of
+        ``lengths`` (clips,), ``mask`` (batch, frames) and ``samples`` (clips,). For
+        ``omni``, those of ``positions`` and ``audio_lengths`` (clips,).
     scalars : mapping of str to int, float, str or list of str
         ``spatial_merge_size``, ``tokens_per_second``, ``decode_steps`` (tokens
         generated after the prompt), ``num_beams``, ``unset`` (names of token
         ids that a model's configuration leaves out). For ``tokens``: ``texts``, the
-        prompts, and ``video_fps``. For ``fusion``: ``image_rows``, ``video_rows`` and
+        prompts, and ``video_fps``. For ``omni``: ``use_audio_in_video``, 0 or 1. For
+        ``fusion``: ``image_rows``, ``video_rows`` and
         ``audio_rows`` (rows of features; absent: that kind is not passed), ``feature_width``,
         ``form`` (of `mmref.fusion.FORMS`), ``turn_start`` (tokens from there on come in a
         later call). Embeddings, features and default token ids are
@@ -111,7 +114,9 @@ class Case:
             rows = (self.scalars.get(f"{kind}_rows", 0) for kind in ("image", "video", "audio"))
             later += len(self.steps) + sum(map(int, rows))  # type: ignore[arg-type]
             return int(self.arrays["input_ids"].size) + later
-        pixels = sum(int(array.sum()) for array in self.arrays.values())
+        if "mask" in self.arrays:
+            return int(self.arrays["mask"].size)
+        pixels = sum(int(np.abs(array).sum()) for array in self.arrays.values())
         return sum(map(len, self.texts)) + pixels
 
     @property
@@ -137,6 +142,20 @@ class Case:
         }
         found |= {name: self.scalars[name] for name in _PROMPT_SCALARS if name in self.scalars}
         return {**found, "family": self.family, "token_ids": self.ids}
+
+    def omni_arguments(self) -> dict[str, Any]:
+        """The arguments of `mmref.mrope.position_ids` that a case of omni stands for.
+
+        Returns
+        -------
+        dict
+            By name, without ``rules``.
+        """
+        found = self.arguments()
+        if "audio_lengths" in self.arrays:
+            found["audio_lengths"] = self.arrays["audio_lengths"]
+        found["use_audio_in_video"] = bool(self.scalars.get("use_audio_in_video", 0))
+        return found
 
     def with_scalars(self, **scalars: Scalar) -> Case:
         """A copy with other scalars.
@@ -256,6 +275,10 @@ class Case:
             case_form.check_tokens(form.arrays, form.scalars)
         if form.subject == "fusion":
             case_form.check_fusion(form.arrays, form.scalars, form.token_ids or {})
+        if form.subject == "omni":
+            case_form.check_omni(form.arrays, form.scalars)
+        if form.subject == "audio":
+            case_form.check_audio(form.arrays, form.scalars)
         token_ids = form.token_ids
         for name in token_ids or ():
             if name not in _TOKEN_NAMES:

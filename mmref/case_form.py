@@ -13,7 +13,9 @@ from mmref.families.row import TokenIds
 __all__ = [
     "FUSION_TABLE_ROWS",
     "FUSION_TOKEN_IDS",
+    "check_audio",
     "check_fusion",
+    "check_omni",
     "check_positions",
     "check_tokens",
     "decode",
@@ -45,6 +47,7 @@ _FUSION_INTEGERS = {
     "feature_width": (1, 64),
     "turn_start": (1, 4096),
 }
+_AUDIO_ARRAYS = ("lengths", "mask", "samples")
 _FORMS = ("gather_elements", "gather", "gather_unpadded", "gather_front_pad", "scatter_nd")
 _TOKEN_NAMES = tuple(TokenIds.__dataclass_fields__)
 
@@ -171,6 +174,52 @@ def check_fusion(
             )
     if scalars.get("form", "gather") not in _FORMS:
         _refuse("form", scalars["form"], f"one of {', '.join(_FORMS)}")
+
+
+def check_audio(arrays: Mapping[str, Any], scalars: Mapping[str, Any]) -> None:
+    """Check a case of audio: one array, and no scalars.
+
+    Parameters
+    ----------
+    arrays : mapping of str to object
+        By name.
+    scalars : mapping of str to object
+        By name.
+
+    Raises
+    ------
+    BadCase
+        If a name is not known, or none or several arrays are given.
+    """
+    _known("arrays", arrays, _AUDIO_ARRAYS)
+    _known("scalars", scalars, ())
+    if len(arrays) != 1:
+        got = ", ".join(arrays) or "none"
+        expected = f"one of {', '.join(_AUDIO_ARRAYS)}"
+        raise BadCase("bad-case", where="case, arrays", got=got, expected=expected)
+
+
+def check_omni(arrays: Mapping[str, Any], scalars: Mapping[str, Any]) -> None:
+    """Check a case of positions with audio: the names, and the flag.
+
+    Parameters
+    ----------
+    arrays : mapping of str to object
+        By name.
+    scalars : mapping of str to object
+        By name.
+
+    Raises
+    ------
+    BadCase
+        If a name is not known, or a value cannot be one.
+    """
+    if "input_ids" not in arrays:
+        raise BadCase("bad-case", where="case, arrays", got="no input_ids", expected="one")
+    _known("arrays", arrays, (*POSITION_ARRAYS, "audio_lengths"))
+    _known("scalars", scalars, ("use_audio_in_video",))
+    if scalars.get("use_audio_in_video", 0) not in (0, 1):
+        _refuse("use_audio_in_video", scalars["use_audio_in_video"], "0 or 1")
 
 
 def check_positions(arrays: Mapping[str, Any], scalars: Mapping[str, Any]) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from mmref import families
 from mmref.arrays import integer_matrix, to_numpy
 from mmref.errors import RefusedPrompt, UnknownName
 from mmref.families.row import Family, TokenIds
@@ -54,6 +55,8 @@ def position_ids(
     token_ids: TokenIds | None = None,
     spatial_merge_size: int | None = None,
     tokens_per_second: float | None = None,
+    audio_lengths: Any = None,
+    use_audio_in_video: bool | None = None,
 ) -> Positions:
     """Positions of every token of a batch on the time, height and width axes.
 
@@ -78,12 +81,17 @@ def position_ids(
         Patches merged into one token along each side. Default: the family's.
     tokens_per_second : float, optional
         Positions per second of video. Default: the family's.
+    audio_lengths : array_like of int, shape (clips,), optional
+        Frames of each clip, over the whole batch in row order, the sounds of videos among
+        them. For the Omni families; others refuse it.
+    use_audio_in_video : bool, optional
+        Whether videos come with their own sound. For the Omni families; others refuse it.
 
     Returns
     -------
     Positions
         ``position_ids`` int64 (3, batch, seq), ``deltas`` int64 (batch,), and
-        ``next_positions(count)``.
+        ``next_positions(count)``. float32 for qwen3_omni_moe, whose positions are fractions.
 
     Raises
     ------
@@ -115,6 +123,32 @@ def position_ids(
     >>> r.deltas.tolist()
     [-2]
     """
+    row = families.get(family)
+    if row.positions == "omni":
+        from mmref import omni  # it knows the differences of releases, which read cases
+
+        return omni.position_ids(
+            input_ids,
+            row=row,
+            rules=rules,
+            image_grid_thw=image_grid_thw,
+            video_grid_thw=video_grid_thw,
+            second_per_grid_ts=second_per_grid_ts,
+            audio_lengths=audio_lengths,
+            use_audio_in_video=bool(use_audio_in_video),
+            attention_mask=attention_mask,
+            token_ids=token_ids,
+            spatial_merge_size=spatial_merge_size,
+            tokens_per_second=tokens_per_second,
+        )
+    for name, value in (
+        ("audio_lengths", audio_lengths),
+        ("use_audio_in_video", use_audio_in_video),
+    ):
+        if value is not None:
+            raise RefusedPrompt(
+                "omni-audio-not-used", where=name, got=f"given for {row.name}", expected="nothing"
+            )
     prompt = read_prompt(
         input_ids,
         family=family,

@@ -18,7 +18,14 @@ from mmref.families.row import Family, TokenIds
 from mmref.kernels import layout as kernel
 from mmref.refusals import refusal
 
-__all__ = ["Prompt", "read_prompt"]
+__all__ = [
+    "Prompt",
+    "read_grid",
+    "read_merge",
+    "read_prompt",
+    "read_rate",
+    "read_seconds",
+]
 
 IntArray = npt.NDArray[np.int64]
 
@@ -179,9 +186,11 @@ def read_prompt(
         raise RefusedPrompt(
             "family-without-3d-positions",
             where="family",
-            got=f"{row.name}, whose tokens are numbered like text",
+            got=row.name,
             expected=f"one of {', '.join(families.names())}",
-            hint="the position of a token is the number of unmasked tokens before it",
+            hint="only mrope.position_ids takes families that count audio too"
+            if row.positions == "omni"
+            else "the position of a token is the number of unmasked tokens before it",
         )
     ids = integer_matrix(input_ids, "input_ids")
     if attention_mask is None:
@@ -190,7 +199,7 @@ def read_prompt(
         mask, masked = mask_matrix(attention_mask, "attention_mask", ids.shape), True
     merge = row.spatial_merge_size
     if spatial_merge_size is not None:
-        merge = _merge(spatial_merge_size)
+        merge = read_merge(spatial_merge_size)
     chosen = row.token_ids if token_ids is None else token_ids
     if not isinstance(chosen, TokenIds):
         raise RefusedPrompt(
@@ -206,17 +215,17 @@ def read_prompt(
             got=f"image and video are both {chosen.image}",
             expected="two different ids",
         )
-    image_grid = _grid(image_grid_thw, "image_grid_thw")
-    video_grid = _grid(video_grid_thw, "video_grid_thw")
+    image_grid = read_grid(image_grid_thw, "image_grid_thw")
+    video_grid = read_grid(video_grid_thw, "video_grid_thw")
     if len(image_grid) or len(video_grid):
         _require_placeholders(row, chosen, len(image_grid), len(video_grid))
     seconds = _NO_SECONDS
     if row.time == "seconds":
         rate = float(row.tokens_per_second or 0.0)
         if tokens_per_second is not None:
-            rate = _rate(tokens_per_second)
+            rate = read_rate(tokens_per_second)
         if second_per_grid_ts is not None:
-            seconds = _seconds(second_per_grid_ts, len(video_grid))
+            seconds = read_seconds(second_per_grid_ts, len(video_grid))
         elif len(video_grid):
             seconds = np.ones(len(video_grid))
     else:
@@ -252,7 +261,24 @@ def read_prompt(
     )
 
 
-def _merge(value: Any) -> int:
+def read_merge(value: Any) -> int:
+    """A merge size.
+
+    Parameters
+    ----------
+    value : int
+        Patches merged into one token along each side.
+
+    Returns
+    -------
+    int
+        The same.
+
+    Raises
+    ------
+    RefusedPrompt
+        ``merge-not-positive``.
+    """
     try:
         merge = operator.index(value)
     except TypeError:
@@ -267,7 +293,24 @@ def _merge(value: Any) -> int:
     return merge
 
 
-def _rate(value: Any) -> float:
+def read_rate(value: Any) -> float:
+    """Positions per second of video.
+
+    Parameters
+    ----------
+    value : float
+        A positive number.
+
+    Returns
+    -------
+    float
+        The same.
+
+    Raises
+    ------
+    RefusedPrompt
+        ``rate-not-positive``.
+    """
     number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     rate = float(value) if number else math.nan
     if not 0 < rate < math.inf:
@@ -280,7 +323,26 @@ def _rate(value: Any) -> float:
     return rate
 
 
-def _grid(value: Any, name: str) -> IntArray:
+def read_grid(value: Any, name: str) -> IntArray:
+    """A grid of patches.
+
+    Parameters
+    ----------
+    value : array_like of int, shape (items, 3), or None
+        Rows (t, h, w).
+    name : str
+        The argument's name, for errors.
+
+    Returns
+    -------
+    numpy.ndarray
+        int64, shape (items, 3), a copy.
+
+    Raises
+    ------
+    RefusedPrompt
+        ``grid-shape``, ``grid-dtype``, ``grid-too-large``.
+    """
     if value is None:
         return _NO_GRID
     array = to_numpy(value, name)
@@ -312,7 +374,26 @@ def _grid(value: Any, name: str) -> IntArray:
     return np.array(array, dtype=np.int64, order="C")  # a copy: kernels see one array type
 
 
-def _seconds(value: Any, videos: int) -> npt.NDArray[np.float64]:
+def read_seconds(value: Any, videos: int) -> npt.NDArray[np.float64]:
+    """Seconds of a grid step of each video.
+
+    Parameters
+    ----------
+    value : array_like of float, shape (videos,)
+        The seconds.
+    videos : int
+        How many videos there are.
+
+    Returns
+    -------
+    numpy.ndarray
+        float64, shape (videos,).
+
+    Raises
+    ------
+    RefusedPrompt
+        ``seconds-length``, ``seconds-value``, ``array-type``.
+    """
     array = to_numpy(value, "second_per_grid_ts")
     if array.shape != (videos,):
         raise RefusedPrompt(

@@ -10,15 +10,24 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mmref.differences import (
+    audio,
     fusion,
     genai,
     genai_steps,
+    omni,
     tokens,
     transformers,
     transformers_releases,
 )
 from mmref.differences.base import Difference, version_key
-from mmref.differences.rules import REFERENCE, FusionRules, PositionRules, TokenRules
+from mmref.differences.rules import (
+    REFERENCE,
+    AudioRules,
+    FusionRules,
+    OmniRules,
+    PositionRules,
+    TokenRules,
+)
 from mmref.errors import UnknownName
 from mmref.families.row import Family
 
@@ -26,11 +35,14 @@ __all__ = [
     "ALL",
     "REFERENCE",
     "RELEASES",
+    "AudioRules",
     "Difference",
     "FusionRules",
+    "OmniRules",
     "PositionRules",
     "Release",
     "TokenRules",
+    "described",
     "get",
     "nearest_release",
     "release",
@@ -52,6 +64,8 @@ ALL: tuple[Difference, ...] = (
     + genai_steps.DIFFERENCES
     + tokens.DIFFERENCES
     + fusion.DIFFERENCES
+    + audio.DIFFERENCES
+    + omni.DIFFERENCES
 )
 """Every named difference."""
 
@@ -106,6 +120,29 @@ class Release:
                 changes.update(difference.sets)
         return changes
 
+    def refuses(self, subject: str, request: Any, scalars: Any = None) -> Difference | None:
+        """The difference by which the release refuses what the reference accepts, if any.
+
+        Parameters
+        ----------
+        subject : str
+            What the request is about.
+        request : object
+            What the differences of that subject look at.
+        scalars : mapping, optional
+            Scalars of the case.
+
+        Returns
+        -------
+        Difference or None
+            The first that does.
+        """
+        for entry in self.differences:
+            asked = entry.refuses if entry.subject == subject else None
+            if asked is not None and asked(request, None, scalars or {}):
+                return entry
+        return None
+
     def without(self, left_out: Difference) -> Release:
         """The release as if one of its differences were mended.
 
@@ -147,6 +184,30 @@ def release(engine: str, version: str) -> Release:
         raise UnknownName("rules", f"{engine}-{version}", rules_names())
     held = (entry for entry in ALL if entry.engine == engine and entry.holds_for(version))
     return Release(engine, version, tuple(held))
+
+
+def described(subject: str) -> dict[str, Release]:
+    """The releases of which a subject is described: some difference of it is known.
+
+    Parameters
+    ----------
+    subject : str
+        A name of `mmref.case.SUBJECTS`.
+
+    Returns
+    -------
+    dict of str to Release
+        By the name for ``rules=``.
+
+    Examples
+    --------
+    >>> list(described("audio"))
+    ['transformers-5.24']
+    """
+    found = [release(engine, version) for engine in RELEASES for version in RELEASES[engine]]
+    return {
+        entry.name: entry for entry in found if any(d.subject == subject for d in entry.differences)
+    }
 
 
 def nearest_release(engine: str, version: str) -> Release:

@@ -14,6 +14,7 @@ __all__ = [
     "Difference",
     "Refuses",
     "append",
+    "audio_case",
     "fusion_case",
     "small_case",
     "token_case",
@@ -237,6 +238,36 @@ def fusion_case(
     """
     arrays: dict[str, Array] = {"input_ids": np.array(ids, np.int64)}
     return Case(family, arrays, scalars, subject="fusion")
+
+
+def audio_case(
+    family: str,
+    *,
+    lengths: list[int] | None = None,
+    mask: list[list[int]] | None = None,
+    samples: list[int] | None = None,
+) -> Case:
+    """A case of audio as one writes it by hand; one of the three is given.
+
+    Parameters
+    ----------
+    family : str
+        A family name.
+    lengths : list of int, optional
+        Frames of clips (samples, for families that read the waveform).
+    mask : list of list of int, optional
+        0 and 1, True for valid.
+    samples : list of int, optional
+        Samples of clips.
+
+    Returns
+    -------
+    Case
+        The case.
+    """
+    given = {"lengths": lengths, "mask": mask, "samples": samples}
+    arrays = {name: np.array(value, np.int64) for name, value in given.items() if value is not None}
+    return Case(family, arrays, subject="audio")
 
 
 _SMALL_IDS = {"image": 10, "video": 11, "vision_start": 12, "vision_end": 13, "pad": 0, "eos": 2}

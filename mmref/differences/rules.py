@@ -9,7 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["REFERENCE", "FusionRules", "PositionRules", "TokenRules"]
+__all__ = [
+    "REFERENCE",
+    "AudioRules",
+    "FusionRules",
+    "OmniRules",
+    "PositionRules",
+    "TokenRules",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,3 +175,57 @@ class FusionRules:
     surplus: Literal["refused", "dropped"] = "refused"
     missing: Literal["refused", "zero_row"] = "refused"
     later_turns: Literal["whole", "empty"] = "whole"
+
+
+@dataclass(frozen=True, slots=True)
+class AudioRules:
+    """How audio is shortened.
+
+    Parameters
+    ----------
+    no_frames : {"nothing", "formula"}
+        What a clip without frames makes: nothing, or what the formula says of its padding.
+    too_short : {"nothing", "formula"}
+        What a clip makes that is too short for a layer: nothing, or what the formula says,
+        below zero.
+    quotients : {"down", "toward_zero"}
+        How quotients are cut in families whose arithmetic is that of floats.
+    precision : {"integers", "float32"}
+        What lengths are computed in, in families whose code uses float32.
+    last_index : {"bounded", "wrapped"}
+        What an index of the last valid output below zero means, in families that set one.
+    marks : {"length", "encoder"}
+        Whether a mask that another code makes in the encoder follows the family's own length.
+    """
+
+    no_frames: Literal["nothing", "formula"] = "nothing"
+    too_short: Literal["nothing", "formula"] = "nothing"
+    quotients: Literal["down", "toward_zero"] = "down"
+    precision: Literal["integers", "float32"] = "integers"
+    last_index: Literal["bounded", "wrapped"] = "bounded"
+    marks: Literal["length", "encoder"] = "length"
+
+
+@dataclass(frozen=True, slots=True)
+class OmniRules:
+    """How positions of prompts with audio are computed.
+
+    Parameters
+    ----------
+    padding : {"zero", "one"}
+        What stands at masked places.
+    deltas : {"over_tokens", "over_padding"}
+        Whether the largest position of a row without media is that of its tokens, or of its
+        masked places too.
+    order : {"given", "recomputed"}
+        Which tokens of a video with its own sound are audio: those that have its id, or those
+        that the times, computed again in float32, say.
+    resume : {"block", "last_piece"}
+        Where text resumes after such a video: after its largest position, or after that of
+        what was placed last.
+    """
+
+    padding: Literal["zero", "one"] = "zero"
+    deltas: Literal["over_tokens", "over_padding"] = "over_tokens"
+    order: Literal["given", "recomputed"] = "given"
+    resume: Literal["block", "last_piece"] = "block"

@@ -13,7 +13,7 @@ from typing import Any
 from mmref import families as family_table
 from mmref.case import SUBJECTS, Case, Outcome
 from mmref.differences import Release
-from mmref.differential import fusion, positions, tokens
+from mmref.differential import audio, fusion, omni, positions, tokens
 from mmref.errors import UnknownName
 
 __all__ = ["Subject", "get", "predict", "reference"]
@@ -55,10 +55,34 @@ def _fusion_cases(families: Sequence[str]) -> tuple[Any, Any]:
     return strategies.accepted(families), strategies.refused(families)
 
 
+def _audio_cases(families: Sequence[str]) -> tuple[Any, Any]:
+    from mmref.testing.strategies import audio as strategies
+
+    return strategies.accepted(families), strategies.refused(families)
+
+
 def _fusion_corners() -> dict[str, Case]:
     from mmref.testing.corners import fusion_corners
 
     return fusion_corners()
+
+
+def _audio_corners() -> dict[str, Case]:
+    from mmref.testing.corners import audio_corners
+
+    return audio_corners()
+
+
+def _omni_cases(families: Sequence[str]) -> tuple[Any, Any]:
+    from mmref.testing.strategies import omni as strategies
+
+    return strategies.accepted(families), strategies.refused(families)
+
+
+def _omni_corners() -> dict[str, Case]:
+    from mmref.testing.corners import omni_corners
+
+    return omni_corners()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +141,22 @@ _SUBJECTS = {
         _fusion_corners,
         lambda: family_table.names("fusion"),
         predicts_refused=True,
+    ),
+    "audio": Subject(
+        "audio",
+        audio.reference,
+        audio.predict,
+        _audio_cases,
+        _audio_corners,
+        lambda: family_table.names("audio"),
+    ),
+    "omni": Subject(
+        "omni",
+        omni.reference,
+        omni.predict,
+        _omni_cases,
+        _omni_corners,
+        lambda: family_table.names("omni"),
     ),
 }
 

@@ -17,7 +17,12 @@ import numpy.typing as npt
 
 from mmref import families
 from mmref.case import Case, Outcome
-from mmref.engines import transformers_fusion, transformers_tokens
+from mmref.engines import (
+    transformers_audio,
+    transformers_fusion,
+    transformers_omni,
+    transformers_tokens,
+)
 from mmref.engines.transformers_generate import Conversations
 from mmref.errors import MissingExtra
 from mmref.families import Family, TokenIds
@@ -92,7 +97,7 @@ class Transformers:
 
     name = "transformers"
     provider = "cpu"
-    subjects: tuple[str, ...] = ("positions", "tokens", "fusion")
+    subjects: tuple[str, ...] = ("positions", "tokens", "fusion", "audio", "omni")
 
     def __init__(self) -> None:
         try:
@@ -109,6 +114,8 @@ class Transformers:
 
     def skip(self, case: Case) -> str | None:
         """Cases about an exported model's configuration are not about transformers."""
+        if case.subject == "audio":
+            return transformers_audio.skip(case)
         if case.subject == "fusion":
             return self._models.skip(case)
         reason = skip_reason(case)
@@ -123,6 +130,10 @@ class Transformers:
                 return Outcome("answer", transformers_tokens.answer(case, self._processors))
             if case.subject == "fusion":
                 return Outcome("answer", self._models.answer(case))
+            if case.subject == "omni":
+                return Outcome("answer", transformers_omni.answer(case))
+            if case.subject == "audio":
+                return Outcome("answer", transformers_audio.answer(case))
             return Outcome("answer", self._answer(case))
         except Exception as error:
             # whatever a library raises on a prompt is its refusal; nothing else is known of it

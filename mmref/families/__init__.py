@@ -12,27 +12,41 @@ from __future__ import annotations
 from typing import Literal
 
 from mmref.errors import UnknownName
+from mmref.families.audio import Audio, Framing, Stage
 from mmref.families.fusing import Fusing
 from mmref.families.media import Media, Resize
 from mmref.families.row import Family, TokenIds
 from mmref.families.rows import ALIASES, ROWS
 
-__all__ = ["Family", "Fusing", "Media", "Resize", "TokenIds", "aliases", "get", "names"]
+__all__ = [
+    "Audio",
+    "Family",
+    "Framing",
+    "Fusing",
+    "Media",
+    "Resize",
+    "Stage",
+    "TokenIds",
+    "aliases",
+    "get",
+    "names",
+]
 
 _BY_NAME = {row.name: row for row in ROWS}
 _BY_NAME.update({alias: _BY_NAME[name] for alias, name in ALIASES.items()})
 
 
 def names(
-    subject: Literal["positions", "tokens", "fusion", "all"] = "positions",
+    subject: Literal["positions", "tokens", "fusion", "audio", "omni", "all"] = "positions",
 ) -> tuple[str, ...]:
     """Names of the families that a subject covers, transformers' ``model_type`` names.
 
     Parameters
     ----------
-    subject : {"positions", "tokens", "fusion", "all"}
-        Families with 3-D positions; with placeholders; with a merge of features; or all.
-        Aliases are left out.
+    subject : {"positions", "tokens", "fusion", "audio", "omni", "all"}
+        Families with 3-D positions of images and videos; with placeholders; with a merge of
+        features; with audio; with 3-D positions that count audio too; or all. Aliases are
+        left out.
 
     Returns
     -------
@@ -52,6 +66,10 @@ def names(
         return tuple(row.name for row in ROWS if row.media.image_form != "none")
     if subject == "fusion":
         return tuple(row.name for row in ROWS if row.fusing.kinds)
+    if subject == "omni":
+        return tuple(row.name for row in ROWS if row.positions == "omni")
+    if subject == "audio":
+        return tuple(row.name for row in ROWS if row.audio is not None)
     return tuple(row.name for row in ROWS)
 
 

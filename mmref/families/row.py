@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Literal
 
 from mmref.errors import RefusedPrompt
+from mmref.families.audio import Audio
 from mmref.families.fusing import Fusing
 from mmref.families.media import Media
 
@@ -27,6 +28,8 @@ class TokenIds:
     video_start, video_end : int or None
         Markers around a whole video, for families whose video frames use the
         image placeholder (the GLM-4V line).
+    audio, audio_start, audio_end : int or None
+        Placeholder of audio, and the tokens around a block of it.
     row_break : int or None
         End of a row of an image, for families that mark it (Pixtral).
     audio : int or None
@@ -51,6 +54,8 @@ class TokenIds:
     eos: int | None = None
     row_break: int | None = None
     audio: int | None = None
+    audio_start: int | None = None
+    audio_end: int | None = None
 
     def __post_init__(self) -> None:
         for column in fields(self):
@@ -114,13 +119,18 @@ class Family:
         Where the row was read.
     media : Media
         How its media are resized and expanded to placeholders.
-    positions : {"3d", "1d"}
+    positions : {"3d", "1d", "omni"}
         Whether tokens have (t, h, w) positions or one number; the columns above that
-        are about 3-D positions mean nothing for ``"1d"``.
+        are about 3-D positions mean nothing for ``"1d"``. ``"omni"``: 3-D positions with
+        audio, see `mmref.omni`.
     fusing : Fusing
         How features are merged into its embeddings.
     transformers_since : str
         The first described release of transformers that has the family.
+    audio : Audio or None
+        How its audio encoder shortens time, if it has one.
+    audio_in_video : {"none", "chunks", "merge"}
+        How a video and its sound take turns: not at all; by chunks of two seconds; by time.
     """
 
     name: str
@@ -134,6 +144,8 @@ class Family:
     genai_type: str | None
     source: str
     media: Media = field(default_factory=Media)
-    positions: Literal["3d", "1d"] = "3d"
+    positions: Literal["3d", "1d", "omni"] = "3d"
     fusing: Fusing = field(default_factory=Fusing)
     transformers_since: str = "4.49"
+    audio: Audio | None = None
+    audio_in_video: Literal["none", "chunks", "merge"] = "none"

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from mmref.families import expansions, fusing
+from dataclasses import replace
+from typing import Literal
+
+from mmref.families import encoders, expansions, fusing
+from mmref.families.audio import Audio
 from mmref.families.fusing import Fusing
 from mmref.families.media import Media
 from mmref.families.row import Family, TokenIds
@@ -21,6 +25,8 @@ _QWEN = TokenIds(
 )
 _QWEN3_5 = TokenIds(image=248056, video=248057, vision_start=248053, vision_end=248054)
 _PADDLE = TokenIds(image=100295, video=100296, vision_start=101305, vision_end=101306, pad=0, eos=2)
+_QWEN2_5_OMNI = replace(_QWEN, audio=151646, audio_start=151647, audio_end=151648)
+_QWEN3_OMNI = replace(_QWEN, audio=151675, audio_start=151669, audio_end=151670)
 
 
 def _glm(image: int, video: int, first_marker: int, video_start: int) -> TokenIds:
@@ -95,6 +101,7 @@ def _text_positions(
     media: Media,
     group: Fusing = fusing.NONE,
     merging_class: str = "",
+    audio: Audio | None = None,
 ) -> Family:
     """Families whose tokens are numbered like text: no 3-D positions, only placeholders."""
     return Family(
@@ -111,6 +118,32 @@ def _text_positions(
         media=media,
         positions="1d",
         fusing=fusing.of_model(group, name, merging_class) if merging_class else group,
+        audio=audio,
+    )
+
+
+def _speech(name: str, audio: Audio, module: str = "") -> Family:
+    """Families of which only the audio is described."""
+    row = _text_positions(name, TokenIds(), Media(), audio=audio)
+    return replace(row, source=f"transformers.models.{module or name}")
+
+
+def _omni(
+    name: str,
+    token_ids: TokenIds,
+    audio: Audio,
+    tokens_per_second: float,
+    audio_in_video: Literal["chunks", "merge"],
+) -> Family:
+    """Groups M9 and M10: 3-D positions of prompts that also hold audio."""
+    return replace(
+        _speech(name, audio),
+        time="seconds",
+        spatial_merge_size=2,
+        tokens_per_second=tokens_per_second,
+        token_ids=token_ids,
+        positions="omni",
+        audio_in_video=audio_in_video,
     )
 
 
@@ -199,6 +232,7 @@ ROWS: tuple[Family, ...] = (
         expansions.GEMMA4,
         fusing.GEMMA4,
         "Gemma4Model",
+        encoders.GEMMA4,
     ),
     _text_positions(
         "gemma3n",
@@ -206,10 +240,16 @@ ROWS: tuple[Family, ...] = (
         Media(),
         fusing.GEMMA3N,
         "Gemma3nModel",
+        encoders.GEMMA3N,
     ),
     _text_positions("llava", TokenIds(image=32000), Media(), fusing.ONE_KIND, "LlavaModel"),
     _text_positions(
-        "qwen2_audio", TokenIds(audio=151646), Media(), fusing.AUDIO, "Qwen2AudioModel"
+        "qwen2_audio",
+        TokenIds(audio=151646),
+        Media(),
+        fusing.AUDIO,
+        "Qwen2AudioModel",
+        encoders.TWO_STEPS,
     ),
     # ids of [IMG], [IMG_BREAK] and [IMG_END]: the released tokenizers
     _text_positions(
@@ -226,12 +266,42 @@ ROWS: tuple[Family, ...] = (
         expansions.PHI4,
         fusing.TWO_COPIES,
         "Phi4MultimodalFeatureEmbedding",
+        encoders.PHI4,
     ),
     # encoder and decoder: audio goes through cross attention, the prompt holds no placeholder
-    _text_positions("whisper", TokenIds(pad=50256, eos=50256), Media()),
+    _text_positions("whisper", TokenIds(pad=50256, eos=50256), Media(), audio=encoders.WHISPER),
+    _omni("qwen2_5_omni", _QWEN2_5_OMNI, encoders.TWO_STEPS_LONG, 25.0, "chunks"),
+    _speech("audioflamingo3", encoders.TEN_MINUTES),
+    _speech("musicflamingo", encoders.TEN_MINUTES),
+    _speech("voxtral", encoders.VOXTRAL),
+    # positions a second: the processor and the released checkpoints; the config class says 25
+    _omni("qwen3_omni_moe", _QWEN3_OMNI, encoders.WINDOWS_OF_100, 13.0, "merge"),
+    _speech("qwen3_asr", encoders.WINDOWS_OF_100),
+    _speech("parakeet_ctc", encoders.PARAKEET, "parakeet"),
+    _speech("nemotron_asr_streaming", encoders.NEMOTRON),
+    _speech("nemotron3_5_asr", encoders.NEMOTRON),
+    _speech("wav2vec2", encoders.WAV2VEC2),
+    _speech("wav2vec2-conformer", encoders.WAV2VEC2, "wav2vec2_conformer"),
+    _speech("wavlm", encoders.WAV2VEC2),
+    _speech("data2vec-audio", encoders.WAV2VEC2, "data2vec"),
+    _speech("hubert", encoders.WAV2VEC2),
+    _speech("unispeech", encoders.WAV2VEC2),
+    _speech("unispeech-sat", encoders.WAV2VEC2, "unispeech_sat"),
+    _speech("speecht5", encoders.WAV2VEC2),
+    _speech("sew", encoders.SEW),
+    _speech("sew-d", encoders.SEW, "sew_d"),
+    _speech("speech_to_text", encoders.SPEECH_TO_TEXT),
+    _speech("wav2vec2-bert", encoders.WAV2VEC2_BERT, "wav2vec2_bert"),
+    _speech("seamless_m4t", encoders.SEAMLESS),
+    _speech("seamless_m4t_v2", encoders.SEAMLESS),
+    _speech("moonshine", encoders.MOONSHINE),
+    _speech("moonshine_streaming", encoders.MOONSHINE_STREAMING),
+    _speech("granite_speech", encoders.GRANITE),
 )
 
 ALIASES: dict[str, str] = {
     "fara": "qwen2_5_vl",  # ONNX Runtime GenAI's model type of a Qwen2.5-VL derivative
     "phi4mm": "phi4_multimodal",  # ONNX Runtime GenAI's model type
+    "parakeet_tdt": "parakeet_ctc",  # one encoder, other decoders
+    "parakeet_rnnt": "parakeet_ctc",
 }

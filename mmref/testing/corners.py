@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from mmref.case import Case
-from mmref.differences.base import fusion_case, small_case, token_case
+from mmref.differences.base import audio_case, fusion_case, small_case, token_case
+from mmref.differences.omni import omni_case
 from mmref.fusion import FORMS
 
-__all__ = ["corners", "fusion_corners", "token_corners"]
+__all__ = ["audio_corners", "corners", "fusion_corners", "omni_corners", "token_corners"]
 
 _REAL_IDS = {"image": 151655, "video": 151656, "vision_start": 151652, "vision_end": 151653}
 
@@ -197,3 +198,69 @@ def fusion_corners() -> dict[str, Case]:
         found[f"form-{form}-batch"] = fusion_case([[10], [10]], image_rows=2, form=form)
         found[f"form-{form}-missing"] = fusion_case([[10, 10]], image_rows=1, form=form)
     return found
+
+
+def audio_corners() -> dict[str, Case]:
+    """Named corner cases of the audio subject.
+
+    Returns
+    -------
+    dict of str to Case
+        Name to case.
+
+    Examples
+    --------
+    >>> audio_corners()["window-boundaries"].family
+    'qwen3_omni_moe'
+    """
+    last = 2**24
+    return {
+        "window-boundaries": audio_case(
+            "qwen3_omni_moe", lengths=[0, 1, 99, 100, 101, 199, 200, 3000, 3001]
+        ),
+        "two-steps-of-few": audio_case("qwen2_audio", lengths=[0, 1, 2, 3, 4, 3000]),
+        "whisper-thirty-seconds": audio_case("whisper", lengths=[0, 1, 2999, 3000]),
+        "powers-of-two": audio_case("parakeet_ctc", lengths=[last - 1, last, last + 2]),
+        "causal-steps": audio_case("nemotron_asr_streaming", lengths=[0, 1, 2, 7, 8, 9, 16]),
+        "waveform-of-few": audio_case("wav2vec2", lengths=[0, 9, 10, 399, 400, 401]),
+        "moonshine-of-few": audio_case("moonshine", lengths=[0, 63, 126, 127, 574, 575, 895]),
+        "holes": audio_case("gemma4", mask=[[0, 1, 1, 1, 0, 0, 0, 1], [1, 0] * 4]),
+        "holes-of-sixteen": audio_case("gemma3n", mask=[[1, 0] * 20, [0] * 40]),
+        "one-row-of-padding": audio_case("wav2vec2", mask=[[1] * 800, [0] * 800]),
+        "too-few-for-an-index": audio_case("wav2vec2", mask=[[1] * 400, [0] * 400]),
+        "rows-of-padding": audio_case("seamless_m4t", mask=[[0] * 9, [1] * 9]),
+        "sliced-by-384": audio_case("moonshine", mask=[[1] * 1000 + [0] * 1000]),
+        "samples-around-a-frame": audio_case(
+            "gemma4", samples=[160, 161, 320, 321, 400, 16000, 16001]
+        ),
+        "samples-around-a-block": audio_case("granite_speech", samples=[0, 159, 160, 4799, 4800]),
+    }
+
+
+def omni_corners() -> dict[str, Case]:
+    """Named corner cases of the omni subject.
+
+    Returns
+    -------
+    dict of str to Case
+        Name to case.
+
+    Examples
+    --------
+    >>> omni_corners()["text-alone"].subject
+    'omni'
+    """
+    clip, still = [15, 14, 16], [12, 10, 13]
+    sounding = [20, 12, 15, *([11] * 9), 14, 14, 16, 13, 21]
+    return {
+        "text-alone": omni_case([[20, 21]]),
+        "clip-alone": omni_case([[20, *clip, 21]], lengths=[4]),
+        "clip-of-a-window": omni_case([[15, *([14] * 13), 16]], "qwen3_omni_moe", lengths=[100]),
+        "still-and-clip": omni_case([[*still, *clip, 20]], images=[[1, 2, 2]], lengths=[4]),
+        "silent-video": omni_case(
+            [[12, 11, 11, 13, 20]], "qwen3_omni_moe", videos=[[2, 2, 2]], seconds=[0.5]
+        ),
+        "sounding-video": omni_case(
+            [sounding], videos=[[1, 6, 6]], seconds=[2.0], lengths=[8], in_video=True
+        ),
+    }

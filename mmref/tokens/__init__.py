@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mmref import families, vision
+from mmref.audio import token_count
+from mmref.errors import RefusedMedia
 from mmref.tokens.diagnosis import CAUSES, Cause, Diagnosis, Found, diagnose
 from mmref.tokens.expansion import Expansion, collapse, expand
 from mmref.tokens.pieces import Item
@@ -62,15 +64,18 @@ class Counts:
         Tokens that belong to each item: its placeholders, and row breaks where the family
         marks them as part of the image. Text between frames and boundary tokens are not
         counted: how many tokens a timestamp takes is the tokenizer's affair.
+    audio : tuple of int
+        Placeholders of each clip.
     """
 
     images: tuple[int, ...]
     videos: tuple[int, ...]
+    audio: tuple[int, ...] = ()
 
     @property
     def total(self) -> int:
         """All of them."""
-        return sum(self.images) + sum(self.videos)
+        return sum(self.images) + sum(self.videos) + sum(self.audio)
 
 
 def count(
@@ -78,17 +83,20 @@ def count(
     *,
     images: Sequence[tuple[int, int]] = (),
     videos: Sequence[tuple[int, int, int]] = (),
+    audio: Sequence[int] = (),
 ) -> Counts:
     """How many tokens media take, before anything is run.
 
     Parameters
     ----------
     family : str
-        A name of ``families.names("tokens")``, or an alias.
+        A name of ``families.names("tokens")`` or ``families.names("audio")``, or an alias.
     images : sequence of (height, width)
         Pixels.
     videos : sequence of (frames, height, width)
         Sampled frames, and pixels.
+    audio : sequence of int
+        Samples of each clip at the family's own rate.
 
     Returns
     -------
@@ -98,17 +106,19 @@ def count(
     Raises
     ------
     RefusedMedia
-        One of `mmref.vision.REFUSALS`; for checkpoints with limits of their own,
-        see `mmref.vision.resize`.
+        One of `mmref.vision.REFUSALS` or `mmref.audio.REFUSALS`; for checkpoints with
+        limits of their own, see `mmref.vision.resize`.
     UnknownName
         If the family is not known.
 
     Examples
     --------
     >>> count("qwen2_5_vl", images=[(100, 100), (3000, 3000)])
-    Counts(images=(16, 1225), videos=())
+    Counts(images=(16, 1225), videos=(), audio=())
     >>> count("gemma3", images=[(480, 640)]).total
     256
+    >>> count("gemma4", audio=[16_001]).total
+    25
     """
     families.get(family)
     return Counts(
@@ -119,4 +129,18 @@ def count(
                 for frames, height, width in videos
             ]
         ),
+        _clips(family, audio) if len(audio) else (),
     )
+
+
+def _clips(family: str, samples: Sequence[int]) -> tuple[int, ...]:
+    row = families.get(family)
+    if row.audio is None or not row.audio.in_prompt:
+        raise RefusedMedia(
+            "kind-not-supported",
+            where="family",
+            got=f"audio for {row.name}",
+            expected="a family that has it in its prompts",
+            hint="its encoder hands audio on without placeholders" if row.audio else "",
+        )
+    return tuple(token_count(samples, family=family).tolist())

@@ -17,8 +17,14 @@ import pytest
 from numpydoc.docscrape import FunctionDoc
 
 import mmref
-from mmref import differences, families, fusion, layout, tokens
-from mmref.differences.rules import REFERENCE, FusionRules, TokenRules
+from mmref import audio, differences, families, fusion, layout, omni, tokens
+from mmref.differences.rules import (
+    REFERENCE,
+    AudioRules,
+    FusionRules,
+    OmniRules,
+    TokenRules,
+)
 
 ROOT = Path(__file__).parents[2]
 MODULES = sorted(
@@ -133,7 +139,13 @@ def test_kernels_do_not_allocate_raise_or_import_objects() -> None:
 
 
 def test_every_rule_field_exists_because_a_difference_needs_it() -> None:
-    rules = {"positions": REFERENCE, "tokens": TokenRules(), "fusion": FusionRules()}
+    rules = {
+        "positions": REFERENCE,
+        "tokens": TokenRules(),
+        "fusion": FusionRules(),
+        "audio": AudioRules(),
+        "omni": OmniRules(),
+    }
     for subject, reference in rules.items():
         entries = [entry for entry in differences.ALL if entry.subject == subject]
         set_by_some = {field for entry in entries for field in entry.sets}
@@ -150,8 +162,13 @@ def test_differences_are_well_formed() -> None:
         assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", entry.id)
         changes = [bool(entry.sets), entry.refuses is not None, bool(entry.on_refused)]
         assert sum(changes) == 1, f"{entry.id}: exactly one change"
-        codes = {"positions": layout.REFUSALS, "tokens": tokens.REFUSALS}
-        codes["fusion"] = fusion.REFUSALS
+        codes = {
+            "positions": layout.REFUSALS,
+            "tokens": tokens.REFUSALS,
+            "fusion": fusion.REFUSALS,
+            "audio": audio.REFUSALS,
+            "omni": omni.REFUSALS,
+        }
         assert entry.on_refused <= set(codes[entry.subject]), entry.id
         assert entry.meaning.endswith(".")
         assert entry.consequence.endswith(".")
