@@ -100,7 +100,9 @@ REFUSED: list[tuple[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("code", "call"), REFUSED, ids=lambda value: str(value)[:30])
+@pytest.mark.parametrize(
+    ("code", "call"), REFUSED, ids=[f"{number}-{entry[0]}" for number, entry in enumerate(REFUSED)]
+)
 def test_refused(code: str, call: Any) -> None:
     with pytest.raises(MmrefError) as caught:
         call()

@@ -26,7 +26,7 @@ def diff(
     subject: Literal["positions", "tokens", "fusion", "audio", "omni", "all"] = "all",
     family: Annotated[list[str], Parameter(negative="", consume_multiple=False)] | None = None,
     engine: Annotated[list[str], Parameter(negative="", consume_multiple=False)] | None = None,
-    cases: Annotated[int, Parameter(validator=validators.Number(gte=0, lte=1_000_000))] = 2500,
+    cases: Annotated[int, Parameter(validator=validators.Number(gte=0, lte=1_000_000))] = 4000,
     seed: Annotated[int, Parameter(validator=validators.Number(gte=0))] = 0,
     ep: Literal["cpu", "cuda"] = "cpu",
     format: Format | None = None,

@@ -176,7 +176,7 @@ def run(
     family: Sequence[str] = (),
     engine: Sequence[str | Engine] = (),
     provider: str = "cpu",
-    cases: int = 2500,
+    cases: int = 4000,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Report:
