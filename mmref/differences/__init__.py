@@ -52,7 +52,7 @@ __all__ = [
 
 RELEASES: dict[str, tuple[str, ...]] = {
     "transformers": ("4.49", "4.52", "4.57", "5.0", "5.2", "5.3", "5.6", "5.17", "5.24"),
-    "onnxruntime-genai": ("0.18",),
+    "onnxruntime-genai": ("0.16", "0.18"),
     "onnxruntime": ("1.32",),
 }
 """The releases whose behaviour is described, oldest first."""

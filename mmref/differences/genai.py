@@ -118,7 +118,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         id="genai-grid-over-16384-refused",
         engine="onnxruntime-genai",
-        since="0.18",
+        since="0.16",
         meaning="A grid value over 16384 is refused.",
         consequence="Very long panoramas or videos need splitting.",
         source="the engine's message: values must be <= 16384",
@@ -128,7 +128,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         id="genai-beams-refused",
         engine="onnxruntime-genai",
-        since="0.18",
+        since="0.16",
         meaning="Beam search over a multimodal prompt throws.",
         consequence="num_beams above 1 does not work for these model types.",
         source="the engine's message about the shape of inputs_embeds",
@@ -209,7 +209,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         id="genai-merge-zero-crashes",
         engine="onnxruntime-genai",
-        since="0.18",
+        since="0.16",
         meaning="A spatial_merge_size of 0 divides by zero and kills the process.",
         consequence="One value in a configuration file takes the host application down.",
         source=_FILE,
@@ -220,7 +220,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         id="genai-merge-not-checked",
         engine="onnxruntime-genai",
-        since="0.18",
+        since="0.16",
         meaning="A merge size below zero is used (two minus signs cancel), and zero where no "
         "item is placed.",
         consequence="A broken configuration is answered without an error.",
@@ -307,7 +307,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         id="genai-ids-type-not-checked",
         engine="onnxruntime-genai",
-        since="0.18",
+        since="0.16",
         meaning="Token ids of another type than int32 are read as if they were int32.",
         consequence="Ids as int64 or float become other tokens, often padding, without an error.",
         source="NamedTensors input_ids, shown by its answer",
@@ -317,7 +317,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         id="genai-ids-rank-not-checked",
         engine="onnxruntime-genai",
-        since="0.18",
+        since="0.16",
         meaning="Token ids of rank 3 are flattened and read with the batch size of the search.",
         consequence="A nested batch is answered as another prompt, without an error.",
         source="NamedTensors input_ids, shown by its answer",

@@ -16,7 +16,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         id="genai-later-media-as-text",
         engine="onnxruntime-genai",
-        since="0.18",
+        since="0.16",
         meaning="Media of a later turn are numbered like text.",
         consequence="The second picture of a conversation has no height and width, and all that "
         "follows it stands too far on.",
@@ -27,7 +27,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         id="genai-rewind-keeps-delta",
         engine="onnxruntime-genai",
-        since="0.18",
+        since="0.16",
         meaning="After rewind_to, positions are the number of kept tokens plus the delta of the "
         "whole prompt.",
         consequence="Rewinding to before an image makes positions too low, down to negative ones.",
@@ -38,7 +38,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         id="genai-rewind-keeps-cache",
         engine="onnxruntime-genai",
-        since="0.18",
+        since="0.16",
         meaning="rewind_to does not shorten the cache of a multimodal model.",
         consequence="A decoder that appends to its cache fails with a shape error; one with a "
         "shared buffer attends to what was taken back.",
@@ -49,7 +49,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         id="genai-rewind-repeats-last-token",
         engine="onnxruntime-genai",
-        since="0.18",
+        since="0.16",
         meaning="Generating directly after rewind_to feeds the last kept token once more, as a new "
         "token.",
         consequence="The model reads a word twice, and everything after it stands one too far on.",
@@ -60,7 +60,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         id="genai-last-generated-token-lost",
         engine="onnxruntime-genai",
-        since="0.18",
+        since="0.16",
         meaning="The last generated token is counted, but never goes into the cache when tokens "
         "are appended.",
         consequence="The model never sees the end of its own answer, and a decoder that appends "
@@ -72,7 +72,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         id="genai-rewind-inside-item",
         engine="onnxruntime-genai",
-        since="0.18",
+        since="0.16",
         meaning="A rewind to the middle of an item is done.",
         consequence="Half an image stays in the conversation, and what follows it has positions "
         "that belong to no grid.",

@@ -25,6 +25,7 @@ _CLASSES = {
 }
 _RELEASES = {
     "transformers": ("mmref.engines.transformers_release", "TransformersRelease"),
+    "onnxruntime-genai": ("mmref.engines.genai_release", "GenAIRelease"),
 }
 _COMMAND = "command:"
 _PACKAGE = "package:"

@@ -59,6 +59,7 @@ class Command:
     version = "0"
     provider = "cpu"
     subjects: tuple[str, ...] = SUBJECTS
+    _environment: dict[str, str] = {}  # noqa: RUF012 - replaced whole, never changed
 
     def __init__(
         self,
@@ -114,7 +115,8 @@ class Command:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 start_new_session=True,  # so that what it starts can be ended with it
-                env={**os.environ, "TMPDIR": folder.name},  # what it leaves goes when it goes
+                # what it leaves goes when it goes
+                env={**os.environ, **self._environment, "TMPDIR": folder.name},
             )
         except OSError as error:
             raise EngineFault(

@@ -10,6 +10,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -48,6 +49,8 @@ class Hosted(Command):
         How long it may take for a case.
     provider : str
         As for `mmref.engines.get`.
+    path : Path, optional
+        Where the child looks for packages before it looks where this process does.
 
     Raises
     ------
@@ -59,7 +62,18 @@ class Hosted(Command):
         If it could not be started.
     """
 
-    def __init__(self, specification: str, *, seconds: float = 10.0, provider: str = "cpu") -> None:
+    def __init__(
+        self,
+        specification: str,
+        *,
+        seconds: float = 10.0,
+        provider: str = "cpu",
+        path: Path | None = None,
+    ) -> None:
+        if path is not None:
+            inherited = os.environ.get("PYTHONPATH")
+            places = [str(path), *([inherited] if inherited else [])]
+            self._environment = {"PYTHONPATH": os.pathsep.join(places)}
         self._hello: dict[str, Any] = {}
         self._asked = 0
         self._last: tuple[Case, Outcome] | None = None

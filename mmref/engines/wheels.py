@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -11,10 +12,11 @@ from pathlib import Path
 
 from mmref.errors import EngineFault, MissingRelease
 
-__all__ = ["add", "cache_folder", "fetched", "find", "read"]
+__all__ = ["add", "cache_folder", "fetched", "find", "read", "unpack"]
 
 _LARGEST_FILE = 16 * 2**20  # bytes of one source file; the largest known has half a megabyte
 _PIP_SECONDS = 600.0
+_LARGEST_WHEEL = 4 * 2**30  # bytes, unpacked
 
 
 def cache_folder() -> Path:
@@ -133,6 +135,43 @@ def add(name: str, version: str) -> Path:
             expected="a folder that can be written to",
             hint="set MMREF_CACHE",
         ) from error
+
+
+def unpack(wheel: Path) -> Path:
+    """A folder with the files of a wheel, to be put on a child's path.
+
+    Parameters
+    ----------
+    wheel : Path
+        The file, in the cache.
+
+    Returns
+    -------
+    Path
+        The folder, beside it; made once.
+
+    Raises
+    ------
+    EngineFault
+        ``wheel-damaged``, ``cache-unwritable``.
+    """
+    folder = wheel.with_suffix(".unpacked")
+    if folder.is_dir():
+        return folder
+    try:
+        with tempfile.TemporaryDirectory(dir=wheel.parent, prefix=".part-") as part:
+            with zipfile.ZipFile(wheel) as archive:
+                if sum(entry.file_size for entry in archive.infolist()) > _LARGEST_WHEEL:
+                    raise EngineFault("wheel-damaged", where=wheel.name, got="far too large")
+                archive.extractall(Path(part) / "whole")
+            with contextlib.suppress(OSError):  # another process was first
+                (Path(part) / "whole").rename(folder)
+    except zipfile.BadZipFile as error:
+        raise EngineFault("wheel-damaged", where=wheel.name, got=str(error)) from error
+    except OSError as error:
+        got = error.strerror or str(error)
+        raise EngineFault("cache-unwritable", where=str(wheel.parent), got=got) from error
+    return folder
 
 
 def read(wheel: Path, member: str) -> str:

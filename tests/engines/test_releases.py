@@ -34,9 +34,9 @@ EVERY_FAMILY = [
 ]
 
 
-def release(version: str) -> Engine:
+def release(version: str, name: str = "transformers") -> Engine:
     """The engine, fetched if need be; without a network and a wheel, the test is skipped."""
-    specification = f"transformers=={version}"
+    specification = f"{name}=={version}"
     try:
         return engines.get(specification)
     except MissingExtra as error:
@@ -127,6 +127,16 @@ def test_nothing_is_new_and_nothing_has_vanished(version: str) -> None:
     report = run(engine=[engine], subject=["positions"], cases=500, seed=int(version[0]))
     unlike_expected = [f.id for f in report.findings if f.kind != "known"]
     assert unlike_expected == []
+
+
+@pytest.mark.slow
+def test_an_older_genai_in_a_child_does_as_its_rules_say() -> None:
+    pytest.importorskip("onnxruntime_genai")
+    engine = release("0.16.0", "onnxruntime-genai")
+    report = run(engine=[engine], subject=["positions"], cases=1500, seed=16)
+    assert [f.id for f in report.findings if f.kind != "known"] == []
+    assert report.total("compared") > 300
+    assert {f.version for f in report.findings} == {"0.16.0"}
 
 
 def test_two_releases_of_one_engine_are_told_apart() -> None:
