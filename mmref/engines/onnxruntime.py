@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from mmref import families
 from mmref.case import Case, Outcome
-from mmref.errors import MissingExtra
+from mmref.errors import MissingExtra, MissingProvider
 from mmref.probes.fusion import (
     HIDDEN,
     VOCABULARY,
@@ -23,19 +23,27 @@ from mmref.probes.fusion import (
 __all__ = ["OnnxRuntime"]
 
 _FATAL = 4
+_PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 
 
 class OnnxRuntime:
-    """The installed ONNX Runtime, on its CPU provider.
+    """The installed ONNX Runtime.
+
+    Parameters
+    ----------
+    provider : {"cpu", "cuda"}
+        The execution provider of every graph.
 
     Raises
     ------
     MissingExtra
         If onnxruntime or onnx-ir is not installed.
+    MissingProvider
+        If the build or the machine has no such provider.
     """
 
     name = "onnxruntime"
-    provider = "cpu"
+    providers = ("cpu", "cuda")
     subjects: tuple[str, ...] = ("fusion",)
 
     def __init__(self, *, provider: str = "cpu") -> None:
@@ -47,6 +55,10 @@ class OnnxRuntime:
             raise MissingExtra("onnx-ir", "onnx")
         self.version: str = onnxruntime.__version__
         self._runtime = onnxruntime
+        self.provider = provider
+        if provider == "cuda" and _PROVIDERS["cuda"] not in onnxruntime.get_available_providers():
+            line = "pip install onnxruntime-gpu"
+            raise MissingProvider(self.name, "a build without CUDA", line)
         self._sessions: dict[tuple[Any, ...], Any] = {}
 
     def skip(self, case: Case) -> str | None:
@@ -61,6 +73,8 @@ class OnnxRuntime:
         """The embeddings that the case's graph form computes."""
         try:
             return Outcome("answer", {"inputs_embeds": self._answer(case)})
+        except MissingProvider:
+            raise
         except Exception as error:
             # whatever the runtime raises on a prompt is its refusal; nothing else is known of it
             return Outcome.refusal(error)
@@ -86,7 +100,11 @@ class OnnxRuntime:
             options.log_severity_level = _FATAL
             options.intra_op_num_threads = options.inter_op_num_threads = 1
             graph = embedding_graph(form, streams, vocabulary=VOCABULARY, hidden=HIDDEN)
-            self._sessions[key] = self._runtime.InferenceSession(
-                model_bytes(graph), options, providers=["CPUExecutionProvider"]
+            wanted = _PROVIDERS[self.provider]
+            session = self._runtime.InferenceSession(
+                model_bytes(graph), options, providers=[wanted]
             )
+            if session.get_providers()[0] != wanted:  # it falls back to the CPU by itself
+                raise MissingProvider(self.name, f"no device for {wanted}")
+            self._sessions[key] = session
         return self._sessions[key]
