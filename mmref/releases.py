@@ -27,6 +27,7 @@ _SECONDS = {
     "rounded": kernel.TIME_SECONDS_ROUNDED,
     "whole": kernel.TIME_SECONDS_WHOLE,
     "before_rate": kernel.TIME_SECONDS_BEFORE_RATE,
+    "float64": kernel.TIME_SECONDS_ALL_FLOAT64,
 }
 _GENAI_RATE = 2.0  # ONNX Runtime GenAI's default of vision.tokens_per_second
 

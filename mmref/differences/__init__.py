@@ -15,6 +15,7 @@ from mmref.differences import (
     genai,
     genai_steps,
     omni,
+    serving,
     tokens,
     transformers,
     transformers_releases,
@@ -53,9 +54,17 @@ __all__ = [
 RELEASES: dict[str, tuple[str, ...]] = {
     "transformers": ("4.49", "4.52", "4.57", "5.0", "5.2", "5.3", "5.6", "5.17", "5.24"),
     "onnxruntime-genai": ("0.16", "0.18"),
+    "sglang": ("0.5.23",),
+    "vllm": ("0.33",),
     "onnxruntime": ("1.32",),
 }
 """The releases whose behaviour is described, oldest first."""
+
+_SERVED = {
+    "sglang": ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe"),
+    "vllm": ("qwen2_vl", "qwen2_5_vl"),
+}
+"""The families whose position code was read, of engines that serve requests."""
 
 ALL: tuple[Difference, ...] = (
     transformers.DIFFERENCES
@@ -66,6 +75,7 @@ ALL: tuple[Difference, ...] = (
     + fusion.DIFFERENCES
     + audio.DIFFERENCES
     + omni.DIFFERENCES
+    + serving.DIFFERENCES
 )
 """Every named difference."""
 
@@ -263,6 +273,8 @@ def rules_names(family: Family | None = None) -> tuple[str, ...]:
     names = ["reference"]
     for engine in _WITH_POSITIONS:
         if family is not None and engine == "onnxruntime-genai" and family.genai_type is None:
+            continue
+        if family is not None and family.name not in _SERVED.get(engine, (family.name,)):
             continue
         first = family.transformers_since if family and engine == "transformers" else "0"
         names += [

@@ -43,7 +43,7 @@ class PositionRules:
     resume : {"max", "spatial"}
         Where text resumes after an item: the largest position on any axis plus
         one, or the item's start plus its larger side.
-    seconds : {"float32", "float64_product", "rounded", "whole", "before_rate"}
+    seconds : {"float32", "float64_product", "float64", "rounded", "whole", "before_rate"}
         How the time of a grid step is computed; see `mmref.kernels.mrope`.
     default_seconds : {"each_video", "each_column"}
         Whether the default of one second has an entry for each video, or one for each
@@ -93,7 +93,9 @@ class PositionRules:
     unset_ids: Literal["unknown", "zero"] = "unknown"
     row_start: Literal["zero", "one_after_first"] = "zero"
     resume: Literal["max", "spatial"] = "max"
-    seconds: Literal["float32", "float64_product", "rounded", "whole", "before_rate"] = "float32"
+    seconds: Literal["float32", "float64_product", "float64", "rounded", "whole", "before_rate"] = (
+        "float32"
+    )
     default_seconds: Literal["each_video", "each_column"] = "each_video"
     seconds_for: Literal["videos", "all_media"] = "videos"
     grid_steps: Literal["apart", "collapsed"] = "apart"

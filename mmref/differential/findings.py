@@ -23,6 +23,8 @@ _TITLES = {
     "transformers": "Hugging Face transformers",
     "onnxruntime-genai": "ONNX Runtime GenAI",
     "onnxruntime": "ONNX Runtime",
+    "sglang": "SGLang",
+    "vllm": "vLLM",
 }
 _HEAD = """# Findings
 

@@ -26,6 +26,8 @@ _CLASSES = {
 _RELEASES = {
     "transformers": ("mmref.engines.transformers_release", "TransformersRelease"),
     "onnxruntime-genai": ("mmref.engines.genai_release", "GenAIRelease"),
+    "sglang": ("mmref.engines.serving", "SGLangRelease"),
+    "vllm": ("mmref.engines.serving", "VLLMRelease"),
 }
 _COMMAND = "command:"
 _PACKAGE = "package:"
@@ -144,8 +146,9 @@ def get(specification: str, *, provider: str = "cpu") -> Engine:
 
         return Command(specification.removeprefix(_COMMAND))
     name, _, version = specification.partition("==")
-    if name not in _CLASSES:
-        raise UnknownName("engine", name, _CLASSES)
+    if name not in _CLASSES and (not version or name not in _RELEASES):
+        hint = f"name a release: {name}==VERSION" if name in _RELEASES else ""
+        raise UnknownName("engine", name, _CLASSES, hint=hint)
     if version and name in _RELEASES and version_key(version) != _installed(name):
         if provider != "cpu":
             raise MissingProvider(name, "what mmref asks it for is computed on the CPU")

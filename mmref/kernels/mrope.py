@@ -46,12 +46,15 @@ TIME_SECONDS = 1  # truncate(float32(i) * (float32(rate) * float32(seconds)))
 TIME_SECONDS_FLOAT64 = 2  # the product rate * seconds in float64, then as above
 TIME_SECONDS_ROUNDED = 3  # round((float32(i) * seconds) * rate), halves away from zero
 TIME_SECONDS_WHOLE = 4  # i * truncate(seconds) * rate, whole numbers until a fractional rate
+TIME_SECONDS_ALL_FLOAT64 = 6  # truncate(i * (seconds * rate)) in float64
 TIME_SECONDS_BEFORE_RATE = 5  # truncate((float32(i) * float32(seconds)) * float32(rate))
 
 
 @njit(cache=True, nogil=True)
 def time_position(step, seconds, rate, rule):
     """Time of grid step ``step`` of a video, in positions after its start, before truncation."""
+    if rule == TIME_SECONDS_ALL_FLOAT64:
+        return step * (np.float64(np.float32(seconds)) * rate)
     if rule == TIME_SECONDS_WHOLE:
         steps = step * float(math.trunc(seconds))
         if rate == math.floor(rate):
