@@ -7,7 +7,7 @@ package that it finds something in, and the smallest that it does not, belong to
 
 from __future__ import annotations
 
-from mmref.check import config, graph, processor, runtime  # noqa: F401 - they register
+from mmref.check import config, graph, processor, runtime, stages  # noqa: F401 - they register
 from mmref.check.base import CHECKS, CONSEQUENCES, Check, Finding, Target, chosen
 from mmref.check.run import Report, check_path
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,14 +11,13 @@ from typing import Any
 from mmref.check.base import Problem, Target, check
 from mmref.package import inside
 
-__all__: list[str] = []
+__all__ = ["kind_of", "sizes_of"]
 
 Named = tuple[str, Any]  # a part's name and its onnx_ir.Model
 
 _INT32 = 2**31 - 1
 _GENERIC = re.compile(r"(weight|bias)(_\d+)?")
 _DOUBLED = re.compile(r"(?:^|\.)((?:\w+\.)*\w+)\.\1(?:\.|$)")
-_NO_BFLOAT16 = frozenset({"Where", "Conv", "Compress"})
 _WEIGHTS: dict[str, tuple[int, ...]] = {
     "Conv": (1, 2),
     "ConvTranspose": (1, 2),
@@ -104,7 +102,7 @@ def weight_is_input(named: Named, target: Target) -> Iterator[Problem]:
 def weight_name(named: Named, target: Target) -> Iterator[Problem]:
     part, model = named
     for name, value in model.graph.initializers.items():
-        if math.prod(_sizes(value)) < 2:
+        if math.prod(sizes_of(value)) < 2:
             continue
         if _GENERIC.fullmatch(name):
             yield Problem(f"{part}: {name}", "a name without a layer")
@@ -161,7 +159,7 @@ def float64(named: Named, target: Target) -> Iterator[Problem]:
     for node in model.graph.all_nodes():
         if node.op_type not in _ELEMENTWISE:
             continue
-        floats = {kind for kind in map(_kind, node.inputs) if kind in _FLOATS}
+        floats = {kind for kind in map(kind_of, node.inputs) if kind in _FLOATS}
         if len(floats) > 1:
             where = _place(part, node)
             yield Problem(where, f"inputs of {' and '.join(sorted(floats))}")
@@ -183,7 +181,7 @@ def gather_too_large(named: Named, target: Target) -> Iterator[Problem]:
     for node, number, value in _values(model.graph):
         if number or not node.op_type.startswith("Gather"):
             continue
-        sizes = _sizes(value)
+        sizes = sizes_of(value)
         if math.prod(sizes) > _INT32 and len(sizes) > 1:
             columns = math.prod(sizes[1:])
             row = (_INT32 - (columns - 1)) // columns + 1
@@ -292,28 +290,6 @@ def head_size(named: Named, target: Target) -> Iterator[Problem]:
 
 
 @check(
-    "graph/bfloat16-on-cpu",
-    scope="graph",
-    consequence="refusal",
-    meaning="An operator that has no bfloat16 kernel on the CPU is used in bfloat16.",
-    happens="The CPU provider refuses the model.",
-    fix="Run it on another provider, or export float32 for the CPU.",
-    source="run on ONNX Runtime 1.32: Where, Conv and Compress",
-)
-def bfloat16(named: Named, target: Target) -> Iterator[Problem]:
-    part, model = named
-    if target.provider != "cpu":
-        return
-    counts: Counter[str] = Counter()
-    for node in model.graph.all_nodes():
-        kinds = set(map(_kind, node.inputs))
-        if node.op_type in _NO_BFLOAT16 and not node.domain and "BFLOAT16" in kinds:
-            counts[node.op_type] += 1
-    for operator, count in counts.items():
-        yield Problem(f"{part}: {operator}", f"{count} of them in bfloat16")
-
-
-@check(
     "graph/unused-input",
     scope="graph",
     consequence="wrong answer",
@@ -366,16 +342,40 @@ def audio_mask(named: Named, target: Target) -> Iterator[Problem]:
         yield Problem(f"{part}: {frames[0].name}", "no input named like a mask or a length")
 
 
-def _sizes(value: Any) -> list[int]:
-    """The sides of a value, free ones as 1; an initializer's are those of its tensor."""
+def sizes_of(value: Any) -> list[int]:
+    """The sides of a value, free ones as 1; an initializer's are those of its tensor.
+
+    Parameters
+    ----------
+    value : onnx_ir.Value or None
+        A value.
+
+    Returns
+    -------
+    list of int
+        Empty if nothing is known of it.
+    """
+    if value is None:
+        return []
     shape = value.shape
     if shape is None and value.const_value is not None:
         shape = value.const_value.shape
     return [side if type(side) is int else 1 for side in shape or ()]
 
 
-def _kind(value: Any) -> str:
-    """The name of a value's type; empty if it is not known."""
+def kind_of(value: Any) -> str:
+    """The name of a value's type.
+
+    Parameters
+    ----------
+    value : onnx_ir.Value or None
+        A value.
+
+    Returns
+    -------
+    str
+        As onnx-ir calls it; empty if it is not known.
+    """
     if value is None:
         return ""
     kind = value.dtype

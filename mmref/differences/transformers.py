@@ -157,6 +157,16 @@ DIFFERENCES: tuple[Difference, ...] = (
         on_refused=frozenset({"unused-item"}),
     ),
     Difference(
+        id="transformers-unread-grid-of-any-kind",
+        engine="transformers",
+        since="5.3.0",
+        meaning="A grid of any shape and type passes as long as no item reads it.",
+        consequence="A broken processor works for text and fails at the first image.",
+        source=_FILE,
+        case=small_case([[20]], "qwen2_vl", images=[[1, 2]]),
+        on_refused=frozenset({"grid-shape", "grid-dtype"}),
+    ),
+    Difference(
         id="transformers-grid-floored",
         engine="transformers",
         since="4.49.0",

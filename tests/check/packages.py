@@ -67,8 +67,8 @@ def change(folder: Path, name: str, spoil: Spoil) -> None:
     write(folder, name, data)
 
 
-def decoder(folder: Path, rank: int = 3, kind: str = "INT64", operator: str = "Add") -> None:
-    """Another decoder: position_ids of a rank and a type."""
+def decoder(folder: Path, rank: int = 3, kind: str = "INT64", rotary_rows: int = 0) -> None:
+    """Another decoder: position_ids of a rank and a type, a rotary table of so many rows."""
     graph = Graph()
     embeds = graph.input("inputs_embeds", "FLOAT", ["batch", "seq", 4])
     mask = graph.input("attention_mask", "INT64", ["batch", "total"])
@@ -80,20 +80,25 @@ def decoder(folder: Path, rank: int = 3, kind: str = "INT64", operator: str = "A
     ]
     logits = graph.node("MatMul", embeds, graph.constant(np.zeros((4, 64), np.float32)))
     for value in (mask, positions, *past):
-        logits = graph.node(operator, logits, graph.nothing_of(value))
+        logits = graph.node("Add", logits, graph.nothing_of(value))
+    if rotary_rows:
+        table = graph.constant(np.zeros((rotary_rows, 2), np.float32))
+        table.name = table.const_value.name = "model.rotary_emb.cos_cache"
+        logits = graph.node("Add", logits, graph.nothing_of(table))
     graph.output(logits, "logits", "FLOAT", ["batch", "seq", 64])
     for value, part in zip(past, ("key", "value"), strict=True):
         graph.output(value, f"present.0.{part}", "FLOAT", ["batch", 1, "total", 4])
     graph.save(str(folder / "decoder.onnx"))
 
 
-def embedding(folder: Path, constant: int = 10) -> None:
-    """An embedding graph that compares ids with a constant."""
+def embedding(folder: Path, constant: int = 10, kind: str = "FLOAT") -> None:
+    """An embedding graph that compares ids with a constant, and the type of its output."""
     graph = Graph()
     ids = graph.input("input_ids", "INT64", ["batch", "seq"])
     features = graph.input("image_features", "FLOAT", ["images", 4])
     found = graph.node("Equal", ids, graph.constant(np.array(constant, np.int64)))
     zero = graph.node("Add", graph.nothing_of(found), graph.nothing_of(features))
     rows = graph.node("Gather", graph.constant(np.zeros((64, 4), np.float32)), ids)
-    graph.output(graph.node("Add", rows, zero), "inputs_embeds", "FLOAT", ["batch", "seq", 4])
+    made = graph.node("Cast", graph.node("Add", rows, zero), to={"FLOAT": 1, "FLOAT16": 10}[kind])
+    graph.output(made, "inputs_embeds", kind, ["batch", "seq", 4])
     graph.save(str(folder / "embedding.onnx"))

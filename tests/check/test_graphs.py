@@ -94,6 +94,17 @@ def wide_head(graph: Graph) -> None:
     out(graph, past, shape=["b", 1, "p", 512])
 
 
+def other_present(graph: Graph) -> None:
+    past = graph.input("past_key_values.0.key", "FLOAT", ["b", 2, "p", 16])
+    graph.output(past, "present.0.key", "FLOAT", ["b", 2, "p", 8])
+
+
+def no_own_keys(graph: Graph) -> None:
+    x = [graph.input(name, "FLOAT", ["b", "s", 8]) for name in ("q", "pk", "pv")]
+    attention = graph.node("GroupQueryAttention", x[0], None, None, x[1], x[2])
+    out(graph, attention, shape=["b", "s", 8])
+
+
 def bfloat16(graph: Graph) -> None:
     x = graph.input("x", "BFLOAT16", ["n"])
     out(graph, graph.node("Where", graph.input("c", "BOOL", ["n"]), x, x), "BFLOAT16", ["n"])
@@ -126,7 +137,9 @@ MISTAKES: dict[str, list[tuple[Callable[[Graph], None], Target]]] = {
     "graph/opset": [(old_opset, CPU), (unused, Target("cuda", (1, 24)))],
     "graph/attention-nonpad-with-past": [(with_past, CPU)],
     "graph/head-size": [(wide_head, CUDA)],
-    "graph/bfloat16-on-cpu": [(bfloat16, CPU)],
+    "graph/bfloat16-on-cpu": [(bfloat16, CPU), (bfloat16, Target("cpu", (1, 20)))],
+    "graph/past-and-present": [(other_present, CPU)],
+    "graph/shared-kv": [(no_own_keys, Target("cpu", (1, 25)))],
     "graph/unused-input": [(unused, CPU)],
     "graph/scalar-input": [(scalar, CPU)],
     "graph/audio-mask": [(no_audio_mask, CPU)],
@@ -154,7 +167,19 @@ def test_the_mistake_is_found(
 
 
 def test_every_check_of_a_graph_has_a_mistake() -> None:
-    assert {entry.id for entry in chosen(["graph"])} == set(MISTAKES)
+    checks = {entry.id for entry in chosen(["graph"]) if entry.scope == "graph"}
+    assert checks == set(MISTAKES)
+
+
+def test_a_kernel_that_is_there_is_seen_on_the_installed_runtime() -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    from mmref.check.stages import lacks_bfloat16
+
+    installed = tuple(int(part) for part in runtime.__version__.split(".")[:2])
+    assert [lacks_bfloat16(name, ()) for name in ("Where", "Conv", "Compress")] == [
+        lacks_bfloat16(name, installed) for name in ("Where", "Conv", "Compress")
+    ]
+    assert not lacks_bfloat16("Add", ())
 
 
 def fine(graph: Graph) -> None:

@@ -117,6 +117,11 @@ MISTAKES: dict[str, list[Callable[[Path], None]]] = {
         model("decoder", "hidden_size", value=8),
         model("decoder", "hidden_size", delete=True),
     ],
+    "graph/stage-types": [lambda folder: packages.embedding(folder, kind="FLOAT16")],
+    "graph/placeholder-beyond-table": [
+        lambda folder: (packages.embedding(folder), model("video_token_id", value=200)(folder))[0]
+    ],
+    "graph/rotary-table": [lambda folder: packages.decoder(folder, rotary_rows=100)],
     "processor/file-missing": [lambda folder: (folder / PROCESSOR).unlink()],
     "processor/layout": [in_json(PROCESSOR, lambda data: data.update(image=data.pop("processor")))],
     "processor/steps": [

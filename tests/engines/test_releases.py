@@ -23,7 +23,7 @@ from mmref.engines import Engine, wheels
 from mmref.errors import EngineFault, EngineRefusal, MissingExtra, MissingRelease, UnknownName
 from mmref.testing.strategies import cases
 
-VERSIONS = ("4.49.0", "4.52.4", "4.57.1", "5.0.0", "5.2.0", "5.3.0", "5.6.0", "5.17.0")
+VERSIONS = ("4.49.0", "4.52.4", "4.57.1", "5.0.0", "5.2.0", "5.3.0", "5.6.0", "5.17.0", "5.19.0")
 OFTEN = ("4.57.1", "5.2.0", "5.3.0")  # each has accidents that no other has
 EVERY_FAMILY = [
     (version, name)
