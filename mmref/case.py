@@ -24,7 +24,7 @@ from mmref.families.row import TokenIds
 
 __all__ = ["SUBJECTS", "Array", "Case", "Outcome", "Scalar", "Step"]
 
-SUBJECTS = ("positions", "tokens", "fusion", "audio", "omni")
+SUBJECTS = ("positions", "tokens", "fusion", "audio", "omni", "rope")
 """What a case can be about."""
 
 Array = npt.NDArray[Any]
@@ -58,12 +58,14 @@ class Case:
         float32 for an array or tensor). For ``tokens``: ``image_sizes`` (images, 2),
         ``video_sizes`` (videos, 3). For ``fusion``: ``input_ids``. For ``audio``, one of
         ``lengths`` (clips,), ``mask`` (batch, frames) and ``samples`` (clips,). For
-        ``omni``, those of ``positions`` and ``audio_lengths`` (clips,).
+        ``omni``, those of ``positions`` and ``audio_lengths`` (clips,). For ``rope``,
+        ``input_ids`` and ``attention_mask``.
     scalars : mapping of str to int, float, str or list of str
         ``spatial_merge_size``, ``tokens_per_second``, ``decode_steps`` (tokens
         generated after the prompt), ``num_beams``, ``unset`` (names of token
         ids that a model's configuration leaves out). For ``tokens``: ``texts``, the
-        prompts, and ``video_fps``. For ``omni``: ``use_audio_in_video``, 0 or 1. For
+        prompts, and ``video_fps``. For ``omni``: ``use_audio_in_video``, 0 or 1. For ``rope``:
+        ``decode_steps``, ``window`` (tokens of a window) and ``window_alignment``. For
         ``fusion``: ``image_rows``, ``video_rows`` and
         ``audio_rows`` (rows of features; absent: that kind is not passed), ``feature_width``,
         ``form`` (of `mmref.fusion.FORMS`), ``turn_start`` (tokens from there on come in a
@@ -74,7 +76,7 @@ class Case:
     subject : str
         What is asked.
     steps : tuple of Step
-        What follows a prompt of the subject ``positions``, in order.
+        What follows a prompt of the subject ``positions`` or ``rope``, in order.
 
     Examples
     --------
@@ -269,16 +271,7 @@ class Case:
         if form.subject not in SUBJECTS:
             expected = f"one of {', '.join(SUBJECTS)}"
             raise BadCase("bad-case", where="case, subject", got=form.subject, expected=expected)
-        if form.subject == "positions":
-            case_form.check_positions(form.arrays, form.scalars)
-        if form.subject == "tokens":
-            case_form.check_tokens(form.arrays, form.scalars)
-        if form.subject == "fusion":
-            case_form.check_fusion(form.arrays, form.scalars, form.token_ids or {})
-        if form.subject == "omni":
-            case_form.check_omni(form.arrays, form.scalars)
-        if form.subject == "audio":
-            case_form.check_audio(form.arrays, form.scalars)
+        case_form.check(form.subject, form.arrays, form.scalars, form.token_ids or {})
         token_ids = form.token_ids
         for name in token_ids or ():
             if name not in _TOKEN_NAMES:
@@ -296,8 +289,7 @@ class Case:
         steps = tuple(
             Step.from_builtins(step, number, _array_in) for number, step in enumerate(form.steps)
         )
-        if steps and form.subject != "positions":
-            raise BadCase("bad-case", where="case, steps", got=f"a case of {form.subject}")
+        case_form.check_steps(form.subject, steps)
         if steps and "decode_steps" in form.scalars:
             got, expected = "steps and decode_steps", "one of them; {'generate': n} is a step"
             raise BadCase("bad-case", where="case, steps", got=got, expected=expected)

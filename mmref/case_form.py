@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -13,11 +13,8 @@ from mmref.families.row import TokenIds
 __all__ = [
     "FUSION_TABLE_ROWS",
     "FUSION_TOKEN_IDS",
-    "check_audio",
-    "check_fusion",
-    "check_omni",
-    "check_positions",
-    "check_tokens",
+    "check",
+    "check_steps",
     "decode",
 ]
 
@@ -48,6 +45,9 @@ _FUSION_INTEGERS = {
     "turn_start": (1, 4096),
 }
 _AUDIO_ARRAYS = ("lengths", "mask", "samples")
+_ROPE_ARRAYS = ("input_ids", "attention_mask")
+_ROPE_INTEGERS = {"decode_steps": (0, MOST_STEPS), "window": (1, 2**20)}
+_ALIGNMENTS = ("left", "right")
 _FORMS = ("gather_elements", "gather", "gather_unpadded", "gather_front_pad", "scatter_nd")
 _TOKEN_NAMES = tuple(TokenIds.__dataclass_fields__)
 
@@ -80,21 +80,66 @@ def decode(text: bytes | str, where: str) -> Any:
         raise BadCase("bad-json", where=where, got="nested too deeply") from None
 
 
-def check_tokens(arrays: Mapping[str, Any], scalars: Mapping[str, Any]) -> None:
-    """Check a case of tokens: its prompts, the shapes of its sizes, its frame rate.
+def check(
+    subject: str,
+    arrays: Mapping[str, Any],
+    scalars: Mapping[str, Any],
+    token_ids: Mapping[str, int],
+) -> None:
+    """Check the names and values of a case.
 
     Parameters
     ----------
-    arrays : mapping of str to object
+    subject : str
+        A name of `mmref.case.SUBJECTS`.
+    arrays, scalars : mapping of str to object
         By name.
-    scalars : mapping of str to object
-        By name.
+    token_ids : mapping of str to int
+        Those that the case gives.
 
     Raises
     ------
     BadCase
         If a name is not known or a value cannot be one.
     """
+    if subject == "positions":
+        _check_positions(arrays, scalars)
+    elif subject == "tokens":
+        _check_tokens(arrays, scalars)
+    elif subject == "fusion":
+        _check_fusion(arrays, scalars, token_ids)
+    elif subject == "audio":
+        _check_audio(arrays, scalars)
+    elif subject == "omni":
+        _check_omni(arrays, scalars)
+    else:
+        _check_rope(arrays, scalars)
+
+
+def check_steps(subject: str, steps: Sequence[Any]) -> None:
+    """Check that a case of this subject can go on, and with what.
+
+    Parameters
+    ----------
+    subject : str
+        A name of `mmref.case.SUBJECTS`.
+    steps : sequence of Step
+        What follows the prompt.
+
+    Raises
+    ------
+    BadCase
+        If it cannot.
+    """
+    if steps and subject not in ("positions", "rope"):
+        raise BadCase("bad-case", where="case, steps", got=f"a case of {subject}")
+    if subject == "rope":
+        for number, step in enumerate(steps):
+            _known(f"steps[{number}]", step.arrays, _ROPE_ARRAYS)
+
+
+def _check_tokens(arrays: Mapping[str, Any], scalars: Mapping[str, Any]) -> None:
+    """Check a case of tokens: its prompts, the shapes of its sizes, its frame rate."""
     _known("arrays", arrays, tuple(_TOKEN_ARRAYS))
     _known("scalars", scalars, _TOKEN_SCALARS)
     if not isinstance(scalars.get("texts"), list) or not scalars["texts"]:
@@ -120,26 +165,10 @@ def check_tokens(arrays: Mapping[str, Any], scalars: Mapping[str, Any]) -> None:
             )
 
 
-def check_fusion(
+def _check_fusion(
     arrays: Mapping[str, Any], scalars: Mapping[str, Any], token_ids: Mapping[str, int]
 ) -> None:
-    """Check a case of fusion: ids within the table of the probes, whole numbers, a known form.
-
-    Parameters
-    ----------
-    arrays : mapping of str to object
-        By name.
-    scalars : mapping of str to object
-        By name.
-
-    token_ids : mapping of str to int
-        Those that the case gives; the others are ``FUSION_TOKEN_IDS``.
-
-    Raises
-    ------
-    BadCase
-        If a name is not known or a value cannot be one.
-    """
+    """Check a case of fusion: ids within the table of the probes, whole numbers, a known form."""
     _known("arrays", arrays, ("input_ids",))
     _known("scalars", scalars, (*_FUSION_INTEGERS, "form"))
     ids = arrays.get("input_ids")
@@ -157,10 +186,7 @@ def check_fusion(
         raise BadCase(
             "bad-case", where="case, arrays.input_ids", got=repr(ids)[:80], expected=expected
         )
-    for name, (least, most) in _FUSION_INTEGERS.items():
-        value = scalars.get(name)
-        if name in scalars and (not isinstance(value, int) or not least <= value <= most):
-            _refuse(name, value, f"an integer from {least} to {most}")
+    _integers(scalars, _FUSION_INTEGERS)
     if scalars.get("turn_start", 1) >= len(rows[0]) and "turn_start" in scalars:
         _refuse("turn_start", scalars["turn_start"], "less than the tokens of a row")
     names = {**FUSION_TOKEN_IDS, **token_ids}
@@ -176,21 +202,8 @@ def check_fusion(
         _refuse("form", scalars["form"], f"one of {', '.join(_FORMS)}")
 
 
-def check_audio(arrays: Mapping[str, Any], scalars: Mapping[str, Any]) -> None:
-    """Check a case of audio: one array, and no scalars.
-
-    Parameters
-    ----------
-    arrays : mapping of str to object
-        By name.
-    scalars : mapping of str to object
-        By name.
-
-    Raises
-    ------
-    BadCase
-        If a name is not known, or none or several arrays are given.
-    """
+def _check_audio(arrays: Mapping[str, Any], scalars: Mapping[str, Any]) -> None:
+    """Check a case of audio: one array, and no scalars."""
     _known("arrays", arrays, _AUDIO_ARRAYS)
     _known("scalars", scalars, ())
     if len(arrays) != 1:
@@ -199,21 +212,8 @@ def check_audio(arrays: Mapping[str, Any], scalars: Mapping[str, Any]) -> None:
         raise BadCase("bad-case", where="case, arrays", got=got, expected=expected)
 
 
-def check_omni(arrays: Mapping[str, Any], scalars: Mapping[str, Any]) -> None:
-    """Check a case of positions with audio: the names, and the flag.
-
-    Parameters
-    ----------
-    arrays : mapping of str to object
-        By name.
-    scalars : mapping of str to object
-        By name.
-
-    Raises
-    ------
-    BadCase
-        If a name is not known, or a value cannot be one.
-    """
+def _check_omni(arrays: Mapping[str, Any], scalars: Mapping[str, Any]) -> None:
+    """Check a case of positions with audio: the names, and the flag."""
     if "input_ids" not in arrays:
         raise BadCase("bad-case", where="case, arrays", got="no input_ids", expected="one")
     _known("arrays", arrays, (*POSITION_ARRAYS, "audio_lengths"))
@@ -222,29 +222,24 @@ def check_omni(arrays: Mapping[str, Any], scalars: Mapping[str, Any]) -> None:
         _refuse("use_audio_in_video", scalars["use_audio_in_video"], "0 or 1")
 
 
-def check_positions(arrays: Mapping[str, Any], scalars: Mapping[str, Any]) -> None:
-    """Check the names of the arrays, and the names and values of the scalars.
+def _check_rope(arrays: Mapping[str, Any], scalars: Mapping[str, Any]) -> None:
+    """Check a case of 1-D positions: the names, the numbers, the side that a window fills."""
+    if "input_ids" not in arrays:
+        raise BadCase("bad-case", where="case, arrays", got="no input_ids", expected="one")
+    _known("arrays", arrays, _ROPE_ARRAYS)
+    _known("scalars", scalars, (*_ROPE_INTEGERS, "window_alignment"))
+    _integers(scalars, _ROPE_INTEGERS)
+    if scalars.get("window_alignment", "left") not in _ALIGNMENTS:
+        _refuse("window_alignment", scalars["window_alignment"], "left or right")
 
-    Parameters
-    ----------
-    arrays : mapping of str to object
-        By name.
-    scalars : mapping of str to object
-        By name.
 
-    Raises
-    ------
-    BadCase
-        If a name is not known or a value cannot be one.
-    """
+def _check_positions(arrays: Mapping[str, Any], scalars: Mapping[str, Any]) -> None:
+    """Check the names of the arrays, and the names and values of the scalars."""
     if "input_ids" not in arrays:
         raise BadCase("bad-case", where="case, arrays", got="no input_ids", expected="one")
     _known("arrays", arrays, POSITION_ARRAYS)
     _known("scalars", scalars, _SCALARS)
-    for name, (least, most) in _INTEGERS.items():
-        value = scalars.get(name)
-        if name in scalars and (not isinstance(value, int) or not least <= value <= most):
-            _refuse(name, value, f"an integer from {least} to {most}")
+    _integers(scalars, _INTEGERS)
     rate = scalars.get("tokens_per_second", 1)
     if not isinstance(rate, int | float):
         _refuse("tokens_per_second", rate, "a number")
@@ -262,6 +257,13 @@ def _known(kind: str, given: Mapping[str, Any], names: tuple[str, ...]) -> None:
                 got="not a name that is known",
                 expected=f"one of {', '.join(names)}",
             )
+
+
+def _integers(scalars: Mapping[str, Any], bounds: Mapping[str, tuple[int, int]]) -> None:
+    for name, (least, most) in bounds.items():
+        value = scalars.get(name)
+        if name in scalars and (not isinstance(value, int) or not least <= value <= most):
+            _refuse(name, value, f"an integer from {least} to {most}")
 
 
 def _refuse(name: str, value: object, expected: str) -> None:

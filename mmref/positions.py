@@ -23,6 +23,7 @@ from mmref.kernels import layout as layout_kernel
 from mmref.kernels import mrope as kernel
 from mmref.layout import Layout
 from mmref.prompt import Prompt, read_prompt
+from mmref.refusals import require_reference
 
 if TYPE_CHECKING:
     from mmref.differences import PositionRules
@@ -213,7 +214,7 @@ class Positions:
         >>> turn.position_ids[2].tolist(), turn.next_slot, turn.next_positions(1)[0].tolist()
         ([[3, 4, 5]], 6, [[6]])
         """
-        self._require_reference("extend")
+        require_reference("extend", self._rules)
         before = self._prompt
         prompt = read_prompt(
             input_ids,
@@ -303,7 +304,7 @@ class Positions:
         >>> r.rewind(1).extend([8]).position_ids[0].tolist()
         [[1]]
         """
-        self._require_reference("rewind")
+        require_reference("rewind", self._rules)
         slots = operator.index(slots)
         if not 0 <= slots <= self.next_slot:
             raise RefusedPrompt(
@@ -343,7 +344,7 @@ class Positions:
         >>> r.take_rows([1, 1, 0]).next_positions(1)[0].tolist()
         [[1], [1], [2]]
         """
-        self._require_reference("take_rows")
+        require_reference("take_rows", self._rules)
         chosen = np.asarray(rows)
         batch = self.position_ids.shape[1]
         if (
@@ -390,16 +391,6 @@ class Positions:
 
     def _unmasked_places(self) -> npt.NDArray[np.bool_]:
         return np.ones(self._shape, bool) if self._mask is None else self._mask != 0
-
-    def _require_reference(self, what: str) -> None:
-        if self._rules is not None:
-            raise RefusedPrompt(
-                "rules-after-prompt",
-                where=what,
-                got="positions by the rules of a release",
-                expected="positions of the reference",
-                hint="what follows a prompt is defined for the reference alone",
-            )
 
     def _cut(self, length: int) -> Positions:
         """The first tokens of this stretch, with the state that they leave."""

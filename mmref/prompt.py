@@ -190,7 +190,7 @@ def read_prompt(
             expected=f"one of {', '.join(families.names())}",
             hint="only mrope.position_ids takes families that count audio too"
             if row.positions == "omni"
-            else "the position of a token is the number of unmasked tokens before it",
+            else "mmref.rope.position_ids: the number of unmasked tokens before a token",
         )
     ids = integer_matrix(input_ids, "input_ids")
     if attention_mask is None:

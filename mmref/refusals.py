@@ -10,7 +10,7 @@ from mmref.kernels import layout as kernel
 if TYPE_CHECKING:
     from mmref.prompt import Prompt
 
-__all__ = ["KINDS", "REFUSALS", "refusal"]
+__all__ = ["KINDS", "REFUSALS", "refusal", "require_reference"]
 
 REFUSALS: dict[str, str] = {
     "family-without-3d-positions": "a family whose tokens are numbered like text",
@@ -168,3 +168,28 @@ def refusal(prompt: Prompt, fault: list[int]) -> RefusedPrompt:
 
 def _plural(word: str, count: int) -> str:
     return word if count == 1 else f"{word}s"
+
+
+def require_reference(what: str, rules: object) -> None:
+    """Refuse to go on from positions by the rules of a release.
+
+    Parameters
+    ----------
+    what : str
+        What was asked.
+    rules : object
+        The rules; None for the reference.
+
+    Raises
+    ------
+    RefusedPrompt
+        ``rules-after-prompt``.
+    """
+    if rules is not None:
+        raise RefusedPrompt(
+            "rules-after-prompt",
+            where=what,
+            got="positions by the rules of a release",
+            expected="positions of the reference",
+            hint="what follows a prompt is defined for the reference alone",
+        )

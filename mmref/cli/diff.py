@@ -23,7 +23,7 @@ _QUIET_SECONDS = 2.0
 
 def diff(
     *,
-    subject: Literal["positions", "tokens", "fusion", "audio", "omni", "all"] = "all",
+    subject: Literal["positions", "tokens", "fusion", "audio", "omni", "rope", "all"] = "all",
     family: Annotated[list[str], Parameter(negative="", consume_multiple=False)] | None = None,
     engine: Annotated[list[str], Parameter(negative="", consume_multiple=False)] | None = None,
     cases: Annotated[int, Parameter(validator=validators.Number(gte=0, lte=1_000_000))] = 4000,

@@ -15,6 +15,7 @@ from mmref.differences import (
     genai,
     genai_steps,
     omni,
+    rope,
     serving,
     tokens,
     transformers,
@@ -27,6 +28,7 @@ from mmref.differences.rules import (
     FusionRules,
     OmniRules,
     PositionRules,
+    RopeRules,
     TokenRules,
 )
 from mmref.errors import UnknownName
@@ -42,6 +44,7 @@ __all__ = [
     "OmniRules",
     "PositionRules",
     "Release",
+    "RopeRules",
     "TokenRules",
     "described",
     "get",
@@ -75,6 +78,7 @@ ALL: tuple[Difference, ...] = (
     + fusion.DIFFERENCES
     + audio.DIFFERENCES
     + omni.DIFFERENCES
+    + rope.DIFFERENCES
     + serving.DIFFERENCES
 )
 """Every named difference."""

@@ -15,6 +15,7 @@ __all__ = [
     "FusionRules",
     "OmniRules",
     "PositionRules",
+    "RopeRules",
     "TokenRules",
 ]
 
@@ -231,3 +232,59 @@ class OmniRules:
     deltas: Literal["over_tokens", "over_padding"] = "over_tokens"
     order: Literal["given", "recomputed"] = "given"
     resume: Literal["block", "last_piece"] = "block"
+
+
+@dataclass(frozen=True, slots=True)
+class RopeRules:
+    """How 1-D positions are computed.
+
+    Parameters
+    ----------
+    padding : {"mask", "ids_that_end_rows"}
+        What says that a token does not exist: the mask, or the pad id at the end of a row,
+        where there are several rows.
+    decode : {"tokens", "last_column"}
+        The position of the next token: the number of tokens, or the last column's plus one.
+    forward : {"tokens", "columns"}
+        What a bare forward, given the mask and no positions, counts.
+    empty_row : {"zero", "undefined"}
+        The next position of a row without tokens.
+    rewound_cache : {"cut", "kept_if_multimodal"}
+        What a rewind leaves in the cache: the tokens that are kept, or all.
+    rewind_to_cache : {"done", "refused_for_text"}
+        What a rewind is that takes back the one token which is not in the cache yet.
+    generate_after_rewind : {"continues", "repeats_last"}
+        Whether the last token that a rewind keeps goes in once more when tokens are generated.
+    last_generated : {"cached", "lost"}
+        Whether the last generated token is in the cache when others are appended.
+    window_padding : {"mask", "ids"}
+        What says that a token does not exist, where the prompt goes in by windows.
+    later_windows : {"tokens", "places"}
+        Whether windows after the first count tokens, or all their places.
+    window_follows : {"tokens", "last_place"}
+        What follows a window: the number of tokens so far, or its last place's position plus one.
+    appended_window : {"tokens", "one"}
+        How many positions a window gets that is appended later.
+    empty_window : {"answered", "crash"}
+        What a first window without any token is.
+    single_window : {"goes_on", "crash"}
+        What tokens are that are appended to a prompt of one window of one token.
+    window_rewind : {"done", "refused"}
+        Whether a prompt that went in by windows can be rewound.
+    """
+
+    padding: Literal["mask", "ids_that_end_rows"] = "mask"
+    decode: Literal["tokens", "last_column"] = "tokens"
+    forward: Literal["tokens", "columns"] = "tokens"
+    empty_row: Literal["zero", "undefined"] = "zero"
+    rewound_cache: Literal["cut", "kept_if_multimodal"] = "cut"
+    rewind_to_cache: Literal["done", "refused_for_text"] = "done"
+    generate_after_rewind: Literal["continues", "repeats_last"] = "continues"
+    last_generated: Literal["cached", "lost"] = "cached"
+    window_padding: Literal["mask", "ids"] = "mask"
+    later_windows: Literal["tokens", "places"] = "tokens"
+    window_follows: Literal["tokens", "last_place"] = "tokens"
+    appended_window: Literal["tokens", "one"] = "tokens"
+    empty_window: Literal["answered", "crash"] = "answered"
+    single_window: Literal["goes_on", "crash"] = "goes_on"
+    window_rewind: Literal["done", "refused"] = "done"

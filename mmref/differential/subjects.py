@@ -13,7 +13,7 @@ from typing import Any
 from mmref import families as family_table
 from mmref.case import SUBJECTS, Case, Outcome
 from mmref.differences import Release
-from mmref.differential import audio, fusion, omni, positions, tokens
+from mmref.differential import audio, fusion, omni, positions, rope, tokens
 from mmref.errors import UnknownName
 
 __all__ = ["Subject", "get", "predict", "reference"]
@@ -83,6 +83,18 @@ def _omni_corners() -> dict[str, Case]:
     from mmref.testing.corners import omni_corners
 
     return omni_corners()
+
+
+def _rope_cases(families: Sequence[str]) -> tuple[Any, Any]:
+    from mmref.testing.strategies import rope as strategies
+
+    return strategies.accepted(families), strategies.refused(families)
+
+
+def _rope_corners() -> dict[str, Case]:
+    from mmref.testing.corners import rope_corners
+
+    return rope_corners()
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +169,14 @@ _SUBJECTS = {
         _omni_cases,
         _omni_corners,
         lambda: family_table.names("omni"),
+    ),
+    "rope": Subject(
+        "rope",
+        rope.reference,
+        rope.predict,
+        _rope_cases,
+        _rope_corners,
+        lambda: family_table.names("rope"),
     ),
 }
 

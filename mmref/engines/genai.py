@@ -25,6 +25,7 @@ import numpy.typing as npt
 from mmref import families
 from mmref.case import Case, Outcome, Step
 from mmref.engines.genai_fusion import Packages
+from mmref.engines.genai_rope import TextModels, ends_the_process
 from mmref.engines.genai_tokens import TokenProcessors
 from mmref.errors import MissingExtra, MissingProvider
 from mmref.probes import PackageConfig, write_package
@@ -35,6 +36,8 @@ __all__ = ["GenAI"]
 Array = npt.NDArray[Any]
 _KEPT_MODELS = 32
 _CHILD_SECONDS = 60
+# what the engine never wrote is to look like it: the C library fills memory that it hands out
+_CHILD_ENVIRONMENT = {"PYTHONFAULTHANDLER": "", "MALLOC_PERTURB_": "85"}
 _CONFIG_KEYS = {
     "pad": "pad_token_id",
     "image": "image_token_id",
@@ -64,7 +67,7 @@ class GenAI:
     name = "onnxruntime-genai"
     providers = ("cpu", "cuda")
     context_length = CONTEXT_LENGTH
-    subjects: tuple[str, ...] = ("positions", "tokens", "fusion")
+    subjects: tuple[str, ...] = ("positions", "tokens", "fusion", "rope")
 
     def __init__(self, *, provider: str = "cpu", in_child: bool = False) -> None:
         try:
@@ -79,6 +82,7 @@ class GenAI:
         self._in_child = in_child
         self._processors = TokenProcessors(onnxruntime_genai)
         self._packages = Packages(onnxruntime_genai, provider)
+        self._texts = TextModels(onnxruntime_genai, provider)
         self._models: OrderedDict[PackageConfig, tuple[Any, Any]] = OrderedDict()
         with contextlib.suppress(AttributeError):
             onnxruntime_genai.set_log_options(enabled=False)
@@ -101,6 +105,8 @@ class GenAI:
             return self._processors.skip(case)
         if case.subject == "fusion":
             return self._packages.skip(case)
+        if case.subject == "rope":
+            return self._texts.skip(case)
         family = families.get(case.family)
         if family.genai_type is None:
             return "the engine has no model type with 3-D positions for the family"
@@ -119,7 +125,11 @@ class GenAI:
     def run(self, case: Case) -> Outcome:
         """Positions and masks that the decoder received, its processor's tokens, or embeddings."""
         if case.subject != "positions":
-            own = self._processors if case.subject == "tokens" else self._packages
+            if case.subject == "rope" and not self._in_child and ends_the_process(case):
+                return self._run_in_child(case)
+            own: TokenProcessors | Packages | TextModels = self._texts
+            if case.subject in ("tokens", "fusion"):
+                own = self._processors if case.subject == "tokens" else self._packages
             try:
                 return Outcome("answer", own.answer(case))
             except Exception as error:
@@ -279,7 +289,7 @@ class GenAI:
                     capture_output=True,
                     timeout=_CHILD_SECONDS,
                     check=False,
-                    env={**os.environ, "PYTHONFAULTHANDLER": "", "TMPDIR": folder},
+                    env={**os.environ, **_CHILD_ENVIRONMENT, "TMPDIR": folder},
                 )
         except subprocess.TimeoutExpired:
             return Outcome("timeout", {}, "timeout", f"no answer in {_CHILD_SECONDS} s")

@@ -39,4 +39,4 @@ class GenAIRelease(Hosted):
             raise EngineFault(
                 "engine-version", where=str(folder), got=self.version, expected=version
             )
-        self.subjects = ("positions",)  # its processors and features were not compared
+        self.subjects = ("positions", "rope")  # its processors and features were not compared

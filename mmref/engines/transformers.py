@@ -21,6 +21,7 @@ from mmref.engines import (
     transformers_audio,
     transformers_fusion,
     transformers_omni,
+    transformers_rope,
     transformers_tokens,
 )
 from mmref.engines.transformers_generate import Conversations
@@ -97,7 +98,7 @@ class Transformers:
 
     name = "transformers"
     provider = "cpu"
-    subjects: tuple[str, ...] = ("positions", "tokens", "fusion", "audio", "omni")
+    subjects: tuple[str, ...] = ("positions", "tokens", "fusion", "audio", "omni", "rope")
 
     def __init__(self) -> None:
         try:
@@ -118,6 +119,8 @@ class Transformers:
             return transformers_audio.skip(case)
         if case.subject == "fusion":
             return self._models.skip(case)
+        if case.subject == "rope":
+            return transformers_rope.skip(case)
         reason = skip_reason(case)
         if reason is None and case.steps:
             return self._conversations.skip(case)
@@ -134,6 +137,8 @@ class Transformers:
                 return Outcome("answer", transformers_omni.answer(case))
             if case.subject == "audio":
                 return Outcome("answer", transformers_audio.answer(case))
+            if case.subject == "rope":
+                return Outcome("answer", transformers_rope.answer(case))
             return Outcome("answer", self._answer(case))
         except Exception as error:
             # whatever a library raises on a prompt is its refusal; nothing else is known of it

@@ -37,16 +37,16 @@ _BY_NAME.update({alias: _BY_NAME[name] for alias, name in ALIASES.items()})
 
 
 def names(
-    subject: Literal["positions", "tokens", "fusion", "audio", "omni", "all"] = "positions",
+    subject: Literal["positions", "tokens", "fusion", "audio", "omni", "rope", "all"] = "positions",
 ) -> tuple[str, ...]:
     """Names of the families that a subject covers, transformers' ``model_type`` names.
 
     Parameters
     ----------
-    subject : {"positions", "tokens", "fusion", "audio", "omni", "all"}
+    subject : {"positions", "tokens", "fusion", "audio", "omni", "rope", "all"}
         Families with 3-D positions of images and videos; with placeholders; with a merge of
-        features; with audio; with 3-D positions that count audio too; or all. Aliases are
-        left out.
+        features; with audio; with 3-D positions that count audio too; with 1-D positions; or
+        all. Aliases are left out.
 
     Returns
     -------
@@ -68,6 +68,8 @@ def names(
         return tuple(row.name for row in ROWS if row.fusing.kinds)
     if subject == "omni":
         return tuple(row.name for row in ROWS if row.positions == "omni")
+    if subject == "rope":
+        return tuple(row.name for row in ROWS if row.positions == "1d")
     if subject == "audio":
         return tuple(row.name for row in ROWS if row.audio is not None)
     return tuple(row.name for row in ROWS)

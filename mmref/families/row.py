@@ -119,7 +119,7 @@ class Family:
         Where the row was read.
     media : Media
         How its media are resized and expanded to placeholders.
-    positions : {"3d", "1d", "omni"}
+    positions : {"3d", "1d", "omni", "none"}
         Whether tokens have (t, h, w) positions or one number; the columns above that
         are about 3-D positions mean nothing for ``"1d"``. ``"omni"``: 3-D positions with
         audio, see `mmref.omni`.
@@ -144,7 +144,7 @@ class Family:
     genai_type: str | None
     source: str
     media: Media = field(default_factory=Media)
-    positions: Literal["3d", "1d", "omni"] = "3d"
+    positions: Literal["3d", "1d", "omni", "none"] = "3d"
     fusing: Fusing = field(default_factory=Fusing)
     transformers_since: str = "4.49"
     audio: Audio | None = None

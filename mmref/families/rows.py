@@ -125,6 +125,12 @@ def _text_positions(
 def _speech(name: str, audio: Audio, module: str = "") -> Family:
     """Families of which only the audio is described."""
     row = _text_positions(name, TokenIds(), Media(), audio=audio)
+    return replace(row, source=f"transformers.models.{module or name}", positions="none")
+
+
+def _text(name: str, pad: int | None = None, eos: int | None = None, module: str = "") -> Family:
+    """Text models: 1-D positions, nothing else."""
+    row = _text_positions(name, TokenIds(pad=pad, eos=eos), Media())
     return replace(row, source=f"transformers.models.{module or name}")
 
 
@@ -269,7 +275,11 @@ ROWS: tuple[Family, ...] = (
         encoders.PHI4,
     ),
     # encoder and decoder: audio goes through cross attention, the prompt holds no placeholder
-    _text_positions("whisper", TokenIds(pad=50256, eos=50256), Media(), audio=encoders.WHISPER),
+    replace(_speech("whisper", encoders.WHISPER), token_ids=TokenIds(pad=50256, eos=50256)),
+    _text("llama"),
+    _text("qwen3", pad=151643, eos=151645),
+    _text("phi3", pad=32000, eos=32000),
+    _text("gemma3_text", pad=0, eos=1, module="gemma3"),
     _omni("qwen2_5_omni", _QWEN2_5_OMNI, encoders.TWO_STEPS_LONG, 25.0, "chunks"),
     _speech("audioflamingo3", encoders.TEN_MINUTES),
     _speech("musicflamingo", encoders.TEN_MINUTES),

@@ -14,7 +14,7 @@ import numpy as np
 
 from mmref.errors import MissingExtra
 
-__all__ = ["HIDDEN", "Graph", "decoder", "embedding", "vision"]
+__all__ = ["HIDDEN", "Graph", "decoder", "embedding", "speech", "vision"]
 
 HIDDEN = 4
 _OPSET = 20
@@ -187,8 +187,28 @@ def vision(path: str) -> None:
     graph.save(path)
 
 
-def embedding(path: str) -> None:
+def embedding(path: str, features: Sequence[str] = ("image_features",)) -> None:
     """Ids and features to embeddings: zeros for any id.
+
+    Parameters
+    ----------
+    path : str
+        The file to write.
+    features : sequence of str
+        Names of its inputs of features.
+    """
+    graph = Graph()
+    ids = graph.input("input_ids", "INT64", ["batch", "seq"])
+    inputs = [graph.input(name, "FLOAT", [f"{name}_rows", HIDDEN]) for name in features]
+    wide = _embedded(graph, ids)
+    for value in inputs:
+        wide = graph.node("Add", wide, graph.nothing_of(value))
+    graph.output(wide, "inputs_embeds", "FLOAT", ["batch", "seq", HIDDEN])
+    graph.save(path)
+
+
+def speech(path: str) -> None:
+    """Frames and sizes of clips to features: the frames.
 
     Parameters
     ----------
@@ -196,18 +216,31 @@ def embedding(path: str) -> None:
         The file to write.
     """
     graph = Graph()
-    ids = graph.input("input_ids", "INT64", ["batch", "seq"])
-    features = graph.input("image_features", "FLOAT", ["features", HIDDEN])
-    zero = graph.node("Mul", graph.node("Cast", ids, to=1), graph.constant(np.float32(0)))
-    zero = graph.node("Unsqueeze", zero, graph.constant(np.array([2], np.int64)))
-    wide = graph.node("Mul", zero, graph.constant(np.zeros((1, 1, HIDDEN), np.float32)))
-    wide = graph.node("Add", wide, graph.nothing_of(features))
-    graph.output(wide, "inputs_embeds", "FLOAT", ["batch", "seq", HIDDEN])
+    frames = graph.input("audio_embeds", "FLOAT", ["clips", "frames", HIDDEN])
+    sizes = graph.input("audio_sizes", "INT64", ["sizes"])
+    rows = graph.node("Reshape", frames, graph.constant(np.array([-1, HIDDEN], np.int64)))
+    rows = graph.node("Add", rows, graph.nothing_of(sizes))
+    graph.output(rows, "audio_features", "FLOAT", ["features", HIDDEN])
     graph.save(path)
 
 
-def decoder(path: str, vocabulary: int, favourite: int) -> None:
-    """Embeddings, mask and 3-D positions to logits that always favour one token.
+def _embedded(graph: Graph, ids: Any) -> Any:
+    """Zeros for every id."""
+    zero = graph.node("Mul", graph.node("Cast", ids, to=1), graph.constant(np.float32(0)))
+    zero = graph.node("Unsqueeze", zero, graph.constant(np.array([2], np.int64)))
+    return graph.node("Mul", zero, graph.constant(np.zeros((1, 1, HIDDEN), np.float32)))
+
+
+def decoder(
+    path: str,
+    vocabulary: int,
+    favourite: int,
+    *,
+    axes: int = 3,
+    from_ids: bool = False,
+    cache: bool = True,
+) -> None:
+    """Embeddings, mask and positions to logits that always favour one token.
 
     Parameters
     ----------
@@ -217,14 +250,25 @@ def decoder(path: str, vocabulary: int, favourite: int) -> None:
         Width of the logits.
     favourite : int
         The token that greedy search generates.
+    axes : int
+        Rows of positions: 3, or 1 for positions (batch, seq).
+    from_ids : bool
+        Whether it takes token ids, as text models do, and not embeddings.
+    cache : bool
+        Whether it has a cache.
     """
     graph = Graph()
-    embeds = graph.input("inputs_embeds", "FLOAT", ["batch", "seq", HIDDEN])
+    if from_ids:
+        embeds = _embedded(graph, graph.input("input_ids", "INT64", ["batch", "seq"]))
+    else:
+        embeds = graph.input("inputs_embeds", "FLOAT", ["batch", "seq", HIDDEN])
     mask = graph.input("attention_mask", "INT64", ["batch", "total"])
-    positions = graph.input("position_ids", "INT64", [3, "batch", "seq"])
+    # the places of a window may be more than the tokens of a call
+    shape: list[int | str] = ["batch", "places"] if axes == 1 else [axes, "batch", "seq"]
+    positions = graph.input("position_ids", "INT64", shape)
     past = [
         graph.input(f"past_key_values.0.{part}", "FLOAT", ["batch", 1, "past", HIDDEN])
-        for part in ("key", "value")
+        for part in (("key", "value") if cache else ())
     ]
     weights = np.zeros((HIDDEN, vocabulary), np.float32)
     bias = np.zeros(vocabulary, np.float32)
@@ -234,6 +278,9 @@ def decoder(path: str, vocabulary: int, favourite: int) -> None:
     logits = graph.node("Add", logits, graph.nothing_of(mask))
     logits = graph.node("Add", logits, graph.nothing_of(positions))
     graph.output(logits, "logits", "FLOAT", ["batch", "seq", vocabulary])
+    if not cache:
+        graph.save(path)
+        return
     # the cache grows with the mask and not with what is in it, so that a cache that has gone
     # wrong is seen (its length can be read back) instead of ending the run
     rows = graph.node("Shape", mask, start=0, end=1)

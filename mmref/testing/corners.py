@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from mmref.case import Case
+from mmref.case import Case, Step
 from mmref.differences.base import audio_case, fusion_case, small_case, token_case
 from mmref.differences.omni import omni_case
+from mmref.differences.rope import rope_append, rope_case
 from mmref.fusion import FORMS
 
-__all__ = ["audio_corners", "corners", "fusion_corners", "omni_corners", "token_corners"]
+__all__ = [
+    "audio_corners",
+    "corners",
+    "fusion_corners",
+    "omni_corners",
+    "rope_corners",
+    "token_corners",
+]
 
 _REAL_IDS = {"image": 151655, "video": 151656, "vision_start": 151652, "vision_end": 151653}
 
@@ -262,5 +270,39 @@ def omni_corners() -> dict[str, Case]:
         ),
         "sounding-video": omni_case(
             [sounding], videos=[[1, 6, 6]], seconds=[2.0], lengths=[8], in_video=True
+        ),
+    }
+
+
+def rope_corners() -> dict[str, Case]:
+    """Named corner cases of the rope subject.
+
+    Returns
+    -------
+    dict of str to Case
+        Name to case.
+
+    Examples
+    --------
+    >>> rope_corners()["one-token"].subject
+    'rope'
+    """
+    return {
+        "one-token": rope_case([[20]], decode_steps=2),
+        "left-padding": rope_case(
+            [[0, 0, 20], [20, 21, 22]], mask=[[0, 0, 1], [1, 1, 1]], decode_steps=2
+        ),
+        "right-padding": rope_case(
+            [[20, 0, 0], [20, 21, 22]], "gemma3", mask=[[1, 0, 0], [1, 1, 1]], decode_steps=2
+        ),
+        "ends-in-the-pad-id": rope_case([[20, 0], [20, 21]], "mistral3", decode_steps=1),
+        "nothing-but-padding": rope_case([[0, 0]], mask=[[0, 0]]),
+        "image-is-numbered-like-text": rope_case([[20, 10, 10, 21]], "gemma4", decode_steps=1),
+        "windows-that-fit": rope_case([[20, 21, 22, 23]], window=2, decode_steps=2),
+        "windows-aligned-right": rope_case(
+            [[20, 21, 22]], window=2, window_alignment="right", decode_steps=2
+        ),
+        "windows-and-turns": rope_case(
+            [[20, 21, 22]], window=2, steps=(Step("generate", 3), rope_append([23, 24, 25]))
         ),
     }

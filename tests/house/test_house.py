@@ -17,12 +17,13 @@ import pytest
 from numpydoc.docscrape import FunctionDoc
 
 import mmref
-from mmref import audio, differences, families, fusion, layout, omni, tokens
+from mmref import audio, differences, families, fusion, layout, omni, rope, tokens
 from mmref.differences.rules import (
     REFERENCE,
     AudioRules,
     FusionRules,
     OmniRules,
+    RopeRules,
     TokenRules,
 )
 
@@ -145,6 +146,7 @@ def test_every_rule_field_exists_because_a_difference_needs_it() -> None:
         "fusion": FusionRules(),
         "audio": AudioRules(),
         "omni": OmniRules(),
+        "rope": RopeRules(),
     }
     for subject, reference in rules.items():
         entries = [entry for entry in differences.ALL if entry.subject == subject]
@@ -168,6 +170,7 @@ def test_differences_are_well_formed() -> None:
             "fusion": fusion.REFUSALS,
             "audio": audio.REFUSALS,
             "omni": omni.REFUSALS,
+            "rope": layout.REFUSALS | rope.REFUSALS,
         }
         assert entry.on_refused <= set(codes[entry.subject]), entry.id
         assert entry.meaning.endswith(".")
