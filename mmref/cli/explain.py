@@ -60,9 +60,10 @@ def explain(
     from mmref.differential.explain import explain as run
 
     chosen = _case(case, family, ids, image_grid, video_grid)
-    if chosen.subject == "fusion" and (plot is not None or script is not None):
+    if chosen.subject != "positions" and (plot is not None or script is not None):
         option, expected = "--plot" if plot is not None else "--script", "a case of positions"
-        raise MmrefError("bad-usage", where=option, got="a case of fusion", expected=expected)
+        got = f"a case of {chosen.subject}"
+        raise MmrefError("bad-usage", where=option, got=got, expected=expected)
     opened = [engines.get(name) for name in engine or ()]
     explanation = run(chosen, opened)
     if script is not None:

@@ -8,10 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from mmref.case import Outcome
 from mmref.check import Check
 from mmref.check import Report as PackageReport
 from mmref.differences import RELEASES
@@ -163,6 +165,8 @@ def explanation(report: Explanation) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     fused = report.case.subject == "fusion"
     titles = ["row", "token", "id", "kind", "item", "t", "h", "w", "slot", "feature"]
+    if report.case.subject == "rope":
+        titles[5:8] = ["position"]
     for title in [*titles[:4], "feature"] if fused else titles:
         # two engines beside the tokens fit into 80 columns, and what does not fit is folded
         table.add_column(title, justify="right", min_width=len(title), overflow="fold")
@@ -174,14 +178,26 @@ def explanation(report: Explanation) -> None:
         console.print(table)
     if len(report.tokens) > _MOST_TOKENS:
         console.print(f"... {len(report.tokens) - _MOST_TOKENS} more; --format json has them all")
+    # what has no column in the table: steps, and cases that have no table
+    beside = [name for name in report.reference.arrays if name.startswith("step_")]
+    if not report.tokens and report.reference.status == "answer":
+        beside = list(report.reference.arrays)
+    _arrays(console, "reference", report.reference, beside)
     for name, verdict in report.verdicts.items():
         console.print(Text.assemble((f"{name}: {verdict.kind}", "bold")))
+        _arrays(console, "engine", verdict.actual, [n for n in verdict.where if n in beside])
         if verdict.actual.status != "answer":
             console.print(f"  {verdict.actual.status}: {verdict.actual.message}")
         for entry in verdict.differences:
             console.print(f"  {entry.id}: {entry.meaning}")
     for name, reason in report.skipped.items():
         console.print(f"{name} skipped it: {reason}")
+
+
+def _arrays(console: Console, whose: str, outcome: Outcome, names: Sequence[str]) -> None:
+    if names and outcome.status == "answer":
+        for line in outcome_lines(outcome, names):
+            console.print(f"  {whose:<10} {line}", highlight=False)
 
 
 def _fused(token: Token, report: Explanation) -> list[Text | str]:
@@ -206,10 +222,10 @@ def _token(token: Token, report: Explanation) -> list[Text | str]:
     cells += [*(str(value) for value in token.position), str(token.slot), feature]
     for verdict in report.verdicts.values():
         other = verdict.actual.arrays.get("position_ids")
-        if other is None or other.ndim != 3:
+        if other is None or other.ndim != (2 if len(token.position) == 1 else 3):
             cells.append("-")
             continue
-        there = tuple(other[:, token.row, token.index].tolist())
+        there = tuple(np.atleast_1d(other[..., token.row, token.index]).tolist())
         same = there == token.position
         cells.append("=" if same else Text(" ".join(map(str, there)), style="bold red"))
     return cells

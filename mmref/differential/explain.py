@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from mmref import layout
+from mmref import families, layout
 from mmref.case import Case, Outcome
 from mmref.differential import fusion
 from mmref.differential.compare import Verdict, judge
@@ -33,8 +34,8 @@ class Token:
         What it stands for.
     item, frame : int
         Row of the kind's grid, and frame within it; -1 for text.
-    position : tuple of int
-        (t, h, w) by the reference; empty for a case of fusion.
+    position : tuple of int or float
+        (t, h, w) by the reference; one number for a case of rope, none for one of fusion.
     slot : int
         Place in the cache: the index in the padded row, since padding is cached too.
     feature : int
@@ -47,7 +48,7 @@ class Token:
     kind: str
     item: int
     frame: int
-    position: tuple[int, ...]
+    position: tuple[int | float, ...]
     slot: int
     feature: int
 
@@ -63,7 +64,8 @@ class Explanation:
     reference : Outcome
         An answer or a refusal.
     tokens : tuple of Token
-        Row by row; empty if the reference refuses a case of positions.
+        Row by row; empty if the reference refuses the case, or where what is asked is not about
+        the tokens of a prompt: audio, prompts that go in by windows.
     spans : tuple of Span
         As `mmref.layout.scan` finds them.
     verdicts : dict of str to Verdict
@@ -111,7 +113,7 @@ def explain(case: Case, engines: list[Engine]) -> Explanation:
     Parameters
     ----------
     case : Case
-        A case of positions or of fusion.
+        A case of any subject but tokens.
     engines : list of Engine
         Engines to compare with; may be empty.
 
@@ -126,14 +128,16 @@ def explain(case: Case, engines: list[Engine]) -> Explanation:
         ``not-explained``, if the case is about something else.
     """
     if case.subject == "tokens":
-        expected = "positions or fusion"
+        expected = "positions, fusion, omni, rope or audio"
         raise BadCase("not-explained", where="subject", got=case.subject, expected=expected)
     answer = reference(case)
     spans: tuple[layout.Span, ...] = ()
     tokens: list[Token] = []
     if case.subject == "fusion":
         tokens = _fused(case, answer)
-    elif answer.status == "answer":
+    elif answer.status == "answer" and case.subject in ("omni", "rope"):
+        tokens = _numbered(case, answer)
+    elif answer.status == "answer" and case.subject == "positions":
         arguments = case.arguments()
         for name in ("second_per_grid_ts", "tokens_per_second"):
             arguments.pop(name, None)
@@ -160,6 +164,25 @@ def _fused(case: Case, answer: Outcome) -> list[Token]:
         feature = int(rows[row, index])
         kind = kinds[row][index]
         found.append(Token(row, index, int(token), kind, -1, -1, (), index, feature))
+    return found
+
+
+def _numbered(case: Case, answer: Outcome) -> list[Token]:
+    """Tokens of prompts whose kinds are told by the ids alone."""
+    if "position_ids" not in answer.arrays:  # by windows: positions of places, not of tokens
+        return []
+    positions = answer.arrays["position_ids"]
+    known = (case.ids or families.get(case.family).token_ids).as_dict()
+    kinds = {known[kind]: kind for kind in ("image", "video", "audio") if kind in known}
+    mask = case.arrays.get("attention_mask", np.ones_like(case.arrays["input_ids"]))
+    features = Counter[str]()
+    found = []
+    for (row, index), token in np.ndenumerate(case.arrays["input_ids"]):
+        kind = kinds.get(int(token), "text") if mask[row, index] else "masked"
+        feature = features[kind] if kind in kinds.values() else -1
+        features[kind] += 1
+        position = tuple(np.atleast_1d(positions[..., row, index]).tolist())
+        found.append(Token(row, index, int(token), kind, -1, -1, position, index, feature))
     return found
 
 

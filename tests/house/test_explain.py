@@ -12,12 +12,13 @@ import pytest
 from house.broken_engines import Port, SpatialResume
 
 from mmref import differences
-from mmref.cli import main
+from mmref.cli import main, render
 from mmref.differences.base import small_case
 from mmref.differential.explain import explain
 from mmref.differential.script import script_for
 from mmref.errors import UnknownName
 
+OMNI = "transformers-omni-padding-is-one"
 RESUMES = "transformers-text-resumes-inside-video"
 FLIGHT = ["--family", "qwen2_vl", "--ids", "5", "151655", "6", "--image-grid", "1,2,2"]
 
@@ -42,6 +43,34 @@ def test_tokens_say_slot_position_and_feature() -> None:
     assert [token.feature for token in tokens] == [-1, -1, 0, 0, 1, 2, -1, -1]
     assert [token.item for token in tokens] == [-1, -1, 0, 0, 1, 1, -1, -1]
     assert tokens[5].position == (0, 0, 1)
+
+
+EXPLAINED = [entry for entry in differences.ALL if entry.subject != "tokens"]
+
+
+@pytest.mark.parametrize("entry", EXPLAINED, ids=lambda entry: entry.id)
+def test_every_smallest_case_is_explained(
+    entry: differences.Difference, capsys: pytest.CaptureFixture[str]
+) -> None:
+    explained = explain(entry.case, [])
+    render.explanation(explained)
+    out = capsys.readouterr().out
+    ids = entry.case.arrays.get("input_ids")
+    if explained.tokens and ids is not None:
+        assert len(explained.tokens) == ids.size
+    elif explained.reference.status == "answer":
+        assert all(name in out for name in explained.reference.arrays)
+    for number, step in enumerate(entry.case.steps, start=1):
+        if step.arrays and explained.reference.status == "answer":
+            assert f"step_{number}_" in out
+
+
+def test_positions_on_one_axis_have_one_column(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("explain", "genai-text-padding-by-last-ids", "--format", "pretty") == 0
+    out = capsys.readouterr().out
+    assert "position" in out
+    kinds = [token.kind for token in explain(differences.get(OMNI).case, []).tokens]
+    assert kinds == ["masked", "text"]
 
 
 def test_engines_are_judged() -> None:
