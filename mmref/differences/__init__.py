@@ -63,9 +63,11 @@ RELEASES: dict[str, tuple[str, ...]] = {
 }
 """The releases whose behaviour is described, oldest first."""
 
+_QWEN3 = ("qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe")
+_GLM = ("glm4v", "glm4v_moe", "glm46v", "glm_ocr")
 _SERVED = {
-    "sglang": ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe"),
-    "vllm": ("qwen2_vl", "qwen2_5_vl"),
+    "sglang": ("qwen2_vl", "qwen2_5_vl", *_QWEN3, *_GLM),
+    "vllm": ("qwen2_vl", "qwen2_5_vl", "paddleocr_vl", *_QWEN3, *_GLM),
 }
 """The families whose position code was read, of engines that serve requests."""
 

@@ -26,8 +26,8 @@ _CLASSES = {
 _RELEASES = {
     "transformers": ("mmref.engines.transformers_release", "TransformersRelease"),
     "onnxruntime-genai": ("mmref.engines.genai_release", "GenAIRelease"),
-    "sglang": ("mmref.engines.serving", "SGLangRelease"),
-    "vllm": ("mmref.engines.serving", "VLLMRelease"),
+    "sglang": ("mmref.engines.sglang_release", "SGLangRelease"),
+    "vllm": ("mmref.engines.vllm_release", "VLLMRelease"),
 }
 _COMMAND = "command:"
 _PACKAGE = "package:"
