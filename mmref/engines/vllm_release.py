@@ -223,10 +223,8 @@ class VLLMRelease:
             ours[span.start : span.stop] = True
         marked = ours[first.start : last.stop][kept[first.start : last.stop]]
         offset = int(kept[: first.start].sum())
-        split = families.get(case.family).video_frames == "split"
-        if first.kind == "video" and split and first.frame >= 0:
-            if _CODE[families.get(case.family).name] is _QWEN3:
-                offset -= 1  # the item starts at the marker of its first frame
+        if first.kind == "video" and _CODE[families.get(case.family).name] is _QWEN3:
+            offset -= 1  # the item starts at the marker of its first frame
         place = types.SimpleNamespace(
             offset=offset, length=len(marked), is_embed=torch.from_numpy(marked)
         )
@@ -236,4 +234,5 @@ class VLLMRelease:
 
 def _kept(case: Case) -> Array:
     ids = case.arrays["input_ids"]
-    return np.asarray(case.arrays.get("attention_mask", np.ones(ids.shape, np.int64))) != 0
+    mask: Array = case.arrays.get("attention_mask", np.ones(ids.shape, np.int64))
+    return np.not_equal(mask, 0)
