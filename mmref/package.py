@@ -7,6 +7,7 @@ tensor that lies in a file of its own is looked at with `os.stat` alone.
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -213,6 +214,7 @@ def read_graph(path: Path) -> Any:
     try:
         if os.stat(path).st_size > _LARGEST_GRAPH:
             raise BadPackage("file-too-large", where=where, got="more than protobuf can hold")
+        logging.getLogger("onnx_ir").setLevel(logging.ERROR)  # what it warns of is found below
         model = onnx_ir.load(path)
         if not model.graph.opset_imports:
             raise ValueError("no opset is imported")

@@ -7,7 +7,15 @@ package that it finds something in, and the smallest that it does not, belong to
 
 from __future__ import annotations
 
-from mmref.check import config, graph, processor, runtime, stages  # noqa: F401 - they register
+from mmref.check import (  # noqa: F401 - they register
+    attention,
+    config,
+    encoders,
+    graph,
+    processor,
+    runtime,
+    stages,
+)
 from mmref.check.base import CHECKS, CONSEQUENCES, Check, Finding, Target, chosen
 from mmref.check.run import Report, check_path
 

@@ -11,7 +11,7 @@ from typing import Any
 from mmref.check.base import Problem, Target, check
 from mmref.package import inside
 
-__all__ = ["kind_of", "sizes_of"]
+__all__ = ["ancestors", "kind_of", "sizes_of"]
 
 Named = tuple[str, Any]  # a part's name and its onnx_ir.Model
 
@@ -210,18 +210,8 @@ def fusion_without_pad(named: Named, target: Target) -> Iterator[Problem]:
 
 def _comes_from(value: Any, operator: str) -> bool:
     """Whether an operator stands somewhere before a value."""
-    seen: set[int] = set()
-    stack = [value]
-    while stack:
-        found = stack.pop()
-        node = found.producer() if found is not None else None
-        if node is None or id(node) in seen:
-            continue
-        seen.add(id(node))
-        if node.op_type == operator:
-            return True
-        stack += node.inputs
-    return False
+    made = (before.producer() for before in ancestors(value))
+    return any(node is not None and node.op_type == operator for node in made)
 
 
 @check(
@@ -340,6 +330,31 @@ def audio_mask(named: Named, target: Target) -> Iterator[Problem]:
     masked = any(v.name and ("mask" in v.name or "length" in v.name) for v in inputs)
     if frames and strided and not masked:
         yield Problem(f"{part}: {frames[0].name}", "no input named like a mask or a length")
+
+
+def ancestors(value: Any) -> Iterator[Any]:
+    """A value and every value that it is made from.
+
+    Parameters
+    ----------
+    value : onnx_ir.Value or None
+        A value.
+
+    Yields
+    ------
+    onnx_ir.Value
+        Each once.
+    """
+    seen: set[int] = set()
+    stack = [value]
+    while stack:
+        found = stack.pop()
+        if found is None or id(found) in seen:
+            continue
+        seen.add(id(found))
+        yield found
+        node = found.producer()
+        stack += node.inputs if node is not None else ()
 
 
 def sizes_of(value: Any) -> list[int]:

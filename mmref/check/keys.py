@@ -6,7 +6,7 @@ installed.
 
 from __future__ import annotations
 
-__all__ = ["KEYS", "MROPE_TYPES", "TOKEN_IDS", "TYPES"]
+__all__ = ["KEYS", "MROPE_TYPES", "TEXT_TYPES", "TOKEN_IDS", "TYPES"]
 
 KEYS: dict[str, frozenset[str]] = {
     "model": frozenset(
@@ -249,8 +249,55 @@ KEYS: dict[str, frozenset[str]] = {
 MROPE_TYPES = frozenset({"fara", "qwen2_5_vl", "qwen3_vl", "qwen3_5", "qwen3_5_moe"})
 """Model types whose decoder gets 3-D positions."""
 
-TYPES = MROPE_TYPES | {"gemma3", "gemma4", "mistral3", "phi3v", "phi4mm", "whisper"}
-"""Multimodal model types."""
+TYPES = MROPE_TYPES | {
+    "gemma3",
+    "gemma4",
+    "gemma4_unified",
+    "lfm2_vl",
+    "marian-ssru",
+    "mistral3",
+    "parakeet_tdt",
+    "phi3v",
+    "phi4mm",
+    "whisper",
+}
+"""Model types of several graphs."""
+
+TEXT_TYPES = frozenset(
+    {
+        "chatglm",
+        "decoder",
+        "decoder-pipeline",
+        "ernie4_5",
+        "gemma",
+        "gemma2",
+        "gemma3_text",
+        "gemma4_text",
+        "gpt2",
+        "gptoss",
+        "granite",
+        "granitemoehybrid",
+        "internlm2",
+        "lfm2",
+        "lfm2_moe",
+        "llama",
+        "mistral",
+        "nemotron",
+        "olmo",
+        "phi",
+        "phi3",
+        "phi3small",
+        "phimoe",
+        "qwen2",
+        "qwen2_5_vl_text",
+        "qwen3",
+        "qwen3_5_moe_text",
+        "qwen3_5_text",
+        "qwen3_vl_text",
+        "smollm3",
+    }
+)
+"""Model types of a decoder alone."""
 
 TOKEN_IDS = (
     "image_token_id",

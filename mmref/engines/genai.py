@@ -213,7 +213,7 @@ class GenAI:
             num_beams=int(case.scalars.get("num_beams", 1)),  # type: ignore[arg-type]
         )
         generator = og.Generator(model, parameters)
-        generator.set_inputs(self._tensors({**case.arrays, "input_ids": ids}))
+        self._start(generator, {**case.arrays, "input_ids": ids})
         arrays = {
             "position_ids": np.array(generator.get_input("position_ids")),
             "attention_mask": np.array(generator.get_input("attention_mask")),
@@ -231,6 +231,9 @@ class GenAI:
         for number, later in enumerate(case.steps, start=1):
             pending = self._step(generator, later, number, pending, arrays)
         return arrays
+
+    def _start(self, generator: Any, arrays: Mapping[str, Array]) -> None:
+        generator.set_inputs(self._tensors(arrays))
 
     def _tensors(self, arrays: Mapping[str, Array]) -> Any:
         tensors = self._og.NamedTensors()

@@ -8,6 +8,7 @@ engine meets the token that the model was trained on, and does not know it.
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,7 @@ class PackageEngine(GenAI):
         self.context_length = given if type(given) is int else 0
         kind = str(self._source.model.get("type"))
         self._kind = "fara" if kind == "fara" else kind
+        self._text_alone = "embedding" not in self._source.graphs
         merge = self._source.part("vision").get("spatial_merge_size", 2)
         self._merge = merge if type(merge) is int else 2
 
@@ -111,6 +113,12 @@ class PackageEngine(GenAI):
 
     def _answer(self, case: Case, config: PackageConfig) -> dict[str, Array]:
         return super()._answer(self._recast(case), config)
+
+    def _start(self, generator: Any, arrays: Mapping[str, Array]) -> None:
+        if self._text_alone:  # the engine takes tokens there, and nothing else
+            generator.append_tokens(arrays["input_ids"].astype(np.int32))
+        else:
+            super()._start(generator, arrays)
 
     def _recast(self, case: Case) -> Case:
         """The same prompt in the package's ids and merge size."""

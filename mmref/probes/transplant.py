@@ -80,7 +80,7 @@ class _Probe:
         present = value.name.startswith("present") and self.mask is not None
         parts = []
         for axis, side in enumerate(shape):
-            if present and axis == 2 and len(shape) == 4:
+            if present and axis == 2 and len(shape) == 4 and isinstance(side, str):
                 parts.append(graph.node("Shape", self.mask, start=1, end=2))
             elif isinstance(side, str) and side in self.sides:
                 made, at = self.sides[side]

@@ -98,6 +98,8 @@ MISTAKES: dict[str, list[Callable[[Path], None]]] = {
         model("vision", "filename", value="no.onnx"),
         model("decoder", "filename", value="../decoder.onnx"),
         model("embedding", "filename", delete=True),
+        model("vision", delete=True),
+        model("type", value="phi4mm"),
         lambda folder: (folder / "vision.onnx").unlink(),
     ],
     "config/name-not-in-graph": [
@@ -121,6 +123,9 @@ MISTAKES: dict[str, list[Callable[[Path], None]]] = {
     "graph/placeholder-beyond-table": [
         lambda folder: (packages.embedding(folder), model("video_token_id", value=200)(folder))[0]
     ],
+    "graph/vision-rotary-size": [lambda folder: packages.vision(folder, frequencies=8)],
+    "graph/full-attention-blocks": [lambda folder: packages.vision(folder, masks=1)],
+    "graph/clipped-linears": [packages.unclipped_speech],
     "graph/rotary-table": [lambda folder: packages.decoder(folder, rotary_rows=100)],
     "processor/file-missing": [lambda folder: (folder / PROCESSOR).unlink()],
     "processor/layout": [in_json(PROCESSOR, lambda data: data.update(image=data.pop("processor")))],
@@ -176,6 +181,12 @@ def test_nothing_is_found_in_a_package_that_runs(tmp_path: Path, config: dict[st
     if "token_ids" in config:
         packages.change(folder, TOKENIZER, lambda data: data["added_tokens"][0].update(id=20))
     assert checked(folder).findings == []
+
+
+def test_blocks_with_masks_and_tables_of_their_own_are_no_finding(tmp_path: Path) -> None:
+    folder = packages.good(tmp_path / "package")
+    packages.vision(folder)
+    assert checked(folder, "graph").findings == []
 
 
 def test_a_matching_constant_is_no_finding(tmp_path: Path) -> None:

@@ -15,12 +15,13 @@ from check import packages
 
 from mmref.case import Outcome
 from mmref.check import Target, check_path, chosen
-from mmref.check.keys import KEYS
+from mmref.check.keys import KEYS, MROPE_TYPES, TEXT_TYPES, TYPES
 from mmref.check.runtime import IMAGE, TEXT, outcomes
 from mmref.engines.package import PackageEngine
 from mmref.errors import MmrefError
 from mmref.mrope import position_ids
 from mmref.package import Package
+from mmref.probes.text import PIPELINE, TextPackage, write_text_package
 
 pytestmark = pytest.mark.engine
 og = pytest.importorskip("onnxruntime_genai")
@@ -70,6 +71,46 @@ def test_what_the_engine_does_is_said(
     assert runtime(folder) == found
 
 
+def everything(folder: Path) -> list[str]:
+    return [f"{f.check}: {f.where}" for f in check_path(folder, chosen(), Target()).findings]
+
+
+@pytest.mark.parametrize(
+    ("kind", "window"), [("llama", 0), ("qwen3", 0), ("gemma3_text", 0), (PIPELINE, 4)]
+)
+def test_a_text_package_that_runs_has_no_findings(tmp_path: Path, kind: str, window: int) -> None:
+    package = TextPackage(kind, pad=0, eos=2, favourite=3, window=window)
+    write_text_package(tmp_path, package)
+    assert runs(tmp_path)
+    assert everything(tmp_path) == []
+
+
+def test_a_package_whose_layers_differ_has_no_findings(tmp_path: Path) -> None:
+    """Of a hybrid model the first layer has a state and no keys; the engine finds the others."""
+    folder = packages.good(tmp_path / "package", model_type="qwen3_5")
+    packages.hybrid_decoder(folder)
+    assert runs(folder, embeddings=True)
+    assert everything(folder) == []
+
+
+def runs(folder: Path, *, embeddings: bool = False) -> bool:
+    """Whether the engine runs the package itself, for a prompt and two tokens."""
+    model = og.Model(str(folder))
+    parameters = og.GeneratorParams(model)
+    parameters.set_search_options(max_length=16, batch_size=1, do_sample=False)
+    generator = og.Generator(model, parameters)
+    ids = np.array([[20, 21, 22]], np.int32)
+    if embeddings:
+        tensors = og.NamedTensors()
+        tensors["input_ids"] = ids
+        generator.set_inputs(tensors)
+    else:
+        generator.append_tokens(ids)
+    for _ in range(2):
+        generator.generate_next_token()
+    return int(generator.token_count()) >= 5  # windows count what fills them
+
+
 @pytest.mark.parametrize("place", KEYS)
 def test_the_engine_takes_the_keys_that_are_listed_and_no_other(tmp_path: Path, place: str) -> None:
     base = json.loads((packages.good(tmp_path / "package") / CONFIG).read_text())
@@ -90,6 +131,21 @@ def test_the_engine_takes_the_keys_that_are_listed_and_no_other(tmp_path: Path, 
     for key in KEYS[place]:
         assert any(loads(key, value) for value in (1, "a", {}, [])), key
     assert not any(loads("colour", value) for value in (1, "a", {}, []))
+
+
+def test_the_types_that_are_listed_are_those_the_engine_knows(tmp_path: Path) -> None:
+    write_text_package(tmp_path, TextPackage("llama", pad=0, eos=2, favourite=3))
+    config = json.loads((tmp_path / CONFIG).read_text())
+    for kind in sorted(TYPES | TEXT_TYPES | {"vicuna"}):
+        config["model"]["type"] = kind
+        packages.write(tmp_path, CONFIG, config)
+        try:
+            og.Model(str(tmp_path))
+            known = "text"
+        except Exception as error:
+            known = "" if "Unsupported model_type" in str(error) else "several graphs"
+        listed = "text" if kind in TEXT_TYPES else "several graphs" if kind in TYPES else ""
+        assert known == listed, kind
 
 
 def mutants(config: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -125,15 +181,19 @@ def mutants(config: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def actual(folder: Path) -> str:
     """What the engine does: in this process, so that hundreds of packages take seconds."""
+    places_images = Package.read(folder).model.get("type") in MROPE_TYPES
+    cases = (TEXT, IMAGE) if places_images else (TEXT,)
     try:
         engine = PackageEngine(folder)
-        found: list[Outcome] = [engine.run(case) for case in (TEXT, IMAGE)]
+        found: list[Outcome] = [engine.run(case) for case in cases]
     except (MmrefError, RuntimeError):
         return "refusal"
     if any(outcome.status != "answer" for outcome in found):
         return "refusal"
-    expected = position_ids(**IMAGE.arguments()).position_ids
-    same = np.array_equal(expected, found[1].arrays["position_ids"])
+    expected = position_ids(**cases[-1].arguments()).position_ids
+    if not places_images:
+        expected = expected[0]
+    same = np.array_equal(expected, found[-1].arrays["position_ids"])
     return "fine" if same else "wrong answer"
 
 
@@ -150,9 +210,21 @@ def said(folder: Path) -> str:
     return "fine"
 
 
+def base(folder: Path, kind: str) -> Path:
+    """A working package of a type."""
+    if kind == "qwen2_5_vl":
+        return packages.good(folder)
+    folder.mkdir()
+    multimodal = kind in ("gemma3", "mistral3", "gemma4", "phi4mm")
+    package = TextPackage(kind, pad=0, eos=2, favourite=3, multimodal=multimodal)
+    write_text_package(folder, package)
+    return folder
+
+
 @pytest.mark.slow
-def test_what_is_said_of_every_mutant_is_what_the_engine_does(tmp_path: Path) -> None:
-    folder = packages.good(tmp_path / "package")
+@pytest.mark.parametrize("kind", ["qwen2_5_vl", "gemma3", "phi4mm", "llama"])
+def test_what_is_said_of_every_mutant_is_what_the_engine_does(tmp_path: Path, kind: str) -> None:
+    folder = base(tmp_path / "package", kind)
     config = json.loads((folder / CONFIG).read_text())
     counts: Counter[bool] = Counter()
     misses = []
@@ -166,7 +238,8 @@ def test_what_is_said_of_every_mutant_is_what_the_engine_does(tmp_path: Path) ->
         if expected != seen:
             misses.append(f"{name}: said {expected}, and it is {seen}")
     share = counts[True] / counts.total()
-    assert counts.total() > 100
+    assert counts.total() > 60
+    print(f"{kind}: {counts[True]} of {counts.total()} agree")
     assert share >= 0.95, "\n".join(misses)
     assert set(misses) <= KNOWN_MISSES, "\n".join(misses)
 
@@ -177,4 +250,6 @@ KNOWN_MISSES = {
     "model.vision.spatial_merge_size value: said wrong answer, and it is fine",
     "model.vision.inputs.pixel_values value: said refusal, and it is fine",
     "model.vision.inputs.image_grid_thw value: said refusal, and it is fine",
+    "model.speech.inputs.audio_embeds value: said refusal, and it is fine",
+    "model.speech.inputs.audio_sizes value: said refusal, and it is fine",
 }
