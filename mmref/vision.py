@@ -1,7 +1,7 @@
 """From the size of a picture or a video to its resized size, its grid and its tokens.
 
 `resize` follows the processor of a family to the pixel: its rounding, its
-limits, its errors. `sample_frames` says which frames of a video it takes.
+limits, its errors. Which frames of a video it takes is said by `mmref.frames.sample`.
 Everything here is arithmetic on a few numbers; no pixel is touched.
 """
 

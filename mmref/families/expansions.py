@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mmref.families.media import Media, Resize
+from mmref.families.media import Media, Resize, Sampling
 
 _QWEN_TEXTS = (
     ("image", "<|image_pad|>"),
@@ -25,6 +25,8 @@ QWEN2 = Media(
     texts=_QWEN_TEXTS,
     boundary="prompt",
     processor="qwen2_vl.processing_qwen2_vl:Qwen2VLProcessor",
+    # the class samples nothing unless it is told to
+    sampling=Sampling("by_step", min_frames=4, max_frames=768),
 )
 QWEN2_5 = replace(QWEN2, processor="qwen2_5_vl.processing_qwen2_5_vl:Qwen2_5_VLProcessor")
 QWEN3 = Media(
@@ -37,6 +39,7 @@ QWEN3 = Media(
     texts=_QWEN_TEXTS,
     boundary="prompt",
     processor="qwen3_vl.processing_qwen3_vl:Qwen3VLProcessor",
+    sampling=Sampling("spread", 2, min_frames=4, max_frames=768),
 )
 PADDLE = Media(
     image_resize=Resize(
@@ -63,11 +66,13 @@ GLM4V = Media(
     ),
     boundary="prompt",
     processor="glm4v.processing_glm4v:Glm4vProcessor",
+    sampling=Sampling("by_seconds", 2, max_seconds=300),
 )
 GLM46V = replace(
     GLM4V,
     seconds_format="{:.1f} seconds",
     processor="glm46v.processing_glm46v:Glm46VProcessor",
+    sampling=Sampling("by_length", max_frames=640, max_seconds=2400),
 )
 GEMMA3 = Media(
     # the class default of the side is 224; the released checkpoints say 896

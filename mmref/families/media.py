@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Media", "Resize"]
+__all__ = ["Media", "Resize", "Sampling"]
 
 Rule = Literal[
     "area", "area_lifted", "area_frames", "fixed", "longest_edge", "patch_budget", "tiles"
@@ -55,6 +55,30 @@ class Resize:
 
 
 @dataclass(frozen=True, slots=True)
+class Sampling:
+    """Which frames of a video a processor takes; `mmref.frames.sample` follows it.
+
+    Parameters
+    ----------
+    rule : {"by_step", "spread", "by_seconds", "by_length"}
+        Every so many frames from the first on; from the first to the last; at whole parts of
+        a second; or so many a second, the fewer the longer the video is.
+    frames_per_second : float or None
+        How many are taken by default; None: all of them.
+    min_frames, max_frames : int
+        Limits; 0: none.
+    max_seconds : int
+        Videos that last longer are spread over; 0: no limit.
+    """
+
+    rule: Literal["by_step", "spread", "by_seconds", "by_length"]
+    frames_per_second: float | None = None
+    min_frames: int = 0
+    max_frames: int = 0
+    max_seconds: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Media:
     """How media of a family become placeholders; `mmref.tokens` follows it.
 
@@ -77,6 +101,8 @@ class Media:
         nobody because the family has none.
     processor : str
         transformers' processor, as ``module:Class`` below ``transformers.models``.
+    sampling : Sampling or None
+        Which frames of a video are taken, for families whose processor chooses.
     """
 
     image_resize: Resize | None = None
@@ -87,6 +113,7 @@ class Media:
     texts: tuple[tuple[str, str], ...] = ()
     boundary: Literal["prompt", "expansion", "none"] = "none"
     processor: str = ""
+    sampling: Sampling | None = None
 
     def text(self, name: str) -> str:
         """The text of a token.
