@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from mmref.errors import MissingExtra, RefusedPrompt
 
-__all__ = ["float_array", "integer_matrix", "mask_matrix", "to_numpy"]
+__all__ = ["float_array", "integer_matrix", "mask_matrix", "row_numbers", "to_numpy"]
 
 _INT64 = np.dtype(np.int64)
 _ID_DTYPES = {_INT64, np.dtype(np.int32)}
@@ -263,3 +263,35 @@ def _code(name: str) -> str:
 
 def _first_line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def row_numbers(rows: Any, batch: int) -> npt.NDArray[Any]:
+    """Rows of a batch, as an array.
+
+    Parameters
+    ----------
+    rows : array_like of int
+        Which.
+    batch : int
+        How many there are.
+
+    Returns
+    -------
+    numpy.ndarray
+        (rows,).
+
+    Raises
+    ------
+    RefusedPrompt
+        ``rows-outside``: if one of them is not there.
+    """
+    chosen = np.asarray(rows)
+    fits = chosen.ndim == 1 and chosen.dtype.kind in "iu" and chosen.size
+    if not fits or not ((chosen >= 0) & (chosen < batch)).all():
+        raise RefusedPrompt(
+            "rows-outside",
+            where="rows",
+            got=str(chosen.tolist())[:80],
+            expected=f"a list of rows from 0 to {batch - 1}",
+        )
+    return chosen

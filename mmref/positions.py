@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mmref import spans
+from mmref.arrays import row_numbers
 from mmref.errors import RefusedPrompt
 from mmref.kernels import layout as layout_kernel
 from mmref.kernels import mrope as kernel
@@ -345,20 +346,7 @@ class Positions:
         [[1], [1], [2]]
         """
         require_reference("take_rows", self._rules)
-        chosen = np.asarray(rows)
-        batch = self.position_ids.shape[1]
-        if (
-            chosen.ndim != 1
-            or chosen.dtype.kind not in "iu"
-            or not chosen.size
-            or not ((chosen >= 0) & (chosen < batch)).all()
-        ):
-            raise RefusedPrompt(
-                "rows-outside",
-                where="rows",
-                got=str(chosen.tolist())[:80],
-                expected=f"a list of rows from 0 to {batch - 1}",
-            )
+        chosen = row_numbers(rows, self.position_ids.shape[1])
         stretches = list(self._stretches())[::-1]
         masks = [np.broadcast_to(part._unmasked_places(), part._shape) for part in stretches]
         table = spans.joined(

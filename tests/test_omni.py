@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mmref import audio, families, mrope
+from mmref import audio, families, layout, mrope
 from mmref.case import Case
 from mmref.differences.omni import omni_case
 from mmref.errors import BadCase, EngineRefusal, MmrefError, RefusedMedia, UnknownName
@@ -15,6 +15,8 @@ from mmref.omni import REFUSALS
 from mmref.testing.corners import omni_corners
 
 NAMES = families.names("omni")
+RELEASE = "transformers-5.24"
+MASKED = omni_case([[0, 20]], mask=[[0, 1]])
 
 
 def answer(case: Case, rules: str = "reference") -> Any:
@@ -131,9 +133,13 @@ REFUSED: list[tuple[str, Any]] = [
         "omni-audio-not-used",
         lambda: mrope.position_ids([20], family="qwen2_vl", use_audio_in_video=False),
     ),
-    ("omni-not-supported", lambda: answer(omni_case([[20]])).extend([21])),
-    ("omni-not-supported", lambda: answer(omni_case([[20]])).rewind(0)),
-    ("omni-not-supported", lambda: answer(omni_case([[20]])).take_rows([0])),
+    ("extend-batch", lambda: answer(omni_case([[20]])).extend([[21], [22]])),
+    ("omni-items", lambda: answer(omni_case([[20]])).extend([[12, 10, 13]])),
+    ("slot-outside", lambda: answer(omni_case([[20]])).rewind(2)),
+    ("rows-outside", lambda: answer(omni_case([[20]])).take_rows([1])),
+    ("rules-after-prompt", lambda: answer(MASKED, RELEASE).extend([21])),
+    ("rules-after-prompt", lambda: answer(MASKED, RELEASE).rewind(0)),
+    ("rules-after-prompt", lambda: answer(MASKED, RELEASE).take_rows([0])),
     ("omni-not-supported", lambda: answer(omni_case([[20]])).layout),
 ]
 
@@ -144,7 +150,7 @@ def test_refused(code: str, call: Any) -> None:
         call()
     assert caught.value.code == code
     assert caught.value.where
-    assert code in REFUSALS or code.startswith("mask-")
+    assert code in REFUSALS or code in layout.REFUSALS
 
 
 def test_rules_of_a_release() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,8 @@ REFUSALS: dict[str, str] = {
     "omni-audio-lengths": "lengths of audio that are none, or of which one makes no token",
     "omni-seconds": "videos without their seconds, or a time beyond int32",
     "omni-audio-not-used": "audio lengths for a family that counts no audio",
-    "omni-not-supported": "what the positions of these families do not do: extend, rewind, rows",
+    "omni-not-supported": "what the positions of these families do not have: a layout",
+    "omni-cut": "a rewind to inside a block",
     "omni-grid": "a grid value below one, not divided by the merge size, or an image with frames",
 }
 """Ways in which such a prompt is refused, beside those of `mmref.layout.REFUSALS`."""
@@ -42,7 +43,8 @@ _EXPECTED = {
     "omni-grid": "positive values, h and w divided by the merge size, t = 1 for an image",
     "mask-value": "bool or 0/1",
     "token-ids-missing": "seven different ids",
-    "omni-not-supported": "mrope.position_ids of the whole prompt",
+    "omni-not-supported": "position_ids",
+    "omni-cut": "a cut between blocks, or in text",
 }
 
 
@@ -66,6 +68,66 @@ class OmniPrompt:
     audio_tokens: Array
     merge: int
     rate: float
+    token_ids: TokenIds
+    in_video: bool
+
+    @property
+    def counts(self) -> npt.NDArray[np.int64]:
+        """The tokens of each row."""
+        found: npt.NDArray[np.int64] = self.keep.sum(axis=1)
+        return found
+
+    def of_rows(self, rows: npt.NDArray[np.int64]) -> OmniPrompt:
+        """The same items with other rows.
+
+        Parameters
+        ----------
+        rows : numpy.ndarray
+            Rows of the batch.
+
+        Returns
+        -------
+        OmniPrompt
+            The copy.
+        """
+        chosen = [self.rows[row] for row in rows]
+        shape = (len(chosen), self.shape[1])
+        return replace(self, shape=shape, keep=self.keep[rows], rows=chosen)
+
+    def first(self, length: int) -> OmniPrompt:
+        """The first tokens of each padded row.
+
+        Parameters
+        ----------
+        length : int
+            How many.
+
+        Returns
+        -------
+        OmniPrompt
+            The copy.
+
+        Raises
+        ------
+        RefusedPrompt
+            ``omni-cut``: if they end inside a block.
+        """
+        keep = self.keep[:, :length]
+        rows = []
+        for number, segments in enumerate(self.rows):
+            left, found = int(keep[number].sum()), []
+            for segment in segments:
+                if not left:
+                    break
+                whole = segment.tokens <= left
+                if not whole and segment.kind != "text":
+                    raise refuse("omni-cut", f"row {number}", f"{length} tokens")
+                found.append(segment if whole else Segment("text", left))
+                left -= found[-1].tokens
+            if found and found[-1].kind not in ("text", "end"):
+                raise refuse("omni-cut", f"row {number}", f"{length} tokens")
+            rows.append(found)
+        return replace(self, shape=keep.shape, keep=keep, rows=rows)
 
     @property
     def media(self) -> bool:
@@ -150,6 +212,8 @@ def read(
         audio_tokens,
         merge,
         rate,
+        scanner.ids,
+        use_audio_in_video,
     )
     _check_counts(prompt, scanner)
     return prompt

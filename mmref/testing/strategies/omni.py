@@ -13,7 +13,7 @@ from mmref.case import Case
 from mmref.differences.omni import omni_case
 from mmref.families import Family
 
-__all__ = ["FAULTS", "accepted", "refused"]
+__all__ = ["FAULTS", "accepted", "refused", "turn"]
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
@@ -85,6 +85,35 @@ def _accepted(draw: Draw, rows: Sequence[Family]) -> Case:
         arrays = {name: value for name, value in case.arrays.items() if name != "attention_mask"}
         return Case(case.family, arrays, case.scalars, case.token_ids, "omni")
     return case
+
+
+@st.composite
+def turn(draw: Draw, row: Family, in_video: bool) -> Case:
+    """One row of text and blocks, to stand alone or to follow another.
+
+    Parameters
+    ----------
+    draw : callable
+        Of Hypothesis.
+    row : Family
+        The family.
+    in_video : bool
+        Whether videos come with their own sound.
+
+    Returns
+    -------
+    Case
+        A case of omni without a mask.
+    """
+    items: dict[str, list[Any]] = {"images": [], "videos": [], "seconds": [], "lengths": []}
+    kinds = ["image", "clip", "mixed" if in_video else "video"]
+    line = _text(draw, 1)
+    for kind in draw(st.lists(st.sampled_from(kinds), max_size=2)):
+        line += _block(draw, row, kind, items) + _text(draw, 0)
+    given = {name: value or None for name, value in items.items()}
+    case = omni_case([line], row.name, in_video=in_video, **given)
+    arrays = {name: value for name, value in case.arrays.items() if name != "attention_mask"}
+    return Case(case.family, arrays, case.scalars, case.token_ids, "omni")
 
 
 def _text(draw: Draw, least: int) -> list[int]:
