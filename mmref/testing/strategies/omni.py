@@ -93,8 +93,6 @@ def turn(draw: Draw, row: Family, in_video: bool) -> Case:
 
     Parameters
     ----------
-    draw : callable
-        Of Hypothesis.
     row : Family
         The family.
     in_video : bool
