@@ -62,6 +62,9 @@ class Difference:
         What the engine does with those.
     subject : str
         What it is about.
+    families : frozenset of str
+        Names of the families that it is about, where another part of the engine serves the
+        others; empty: whichever the change reaches.
     """
 
     id: str
@@ -77,6 +80,7 @@ class Difference:
     on_refused: frozenset[str] = frozenset()
     then: Literal["answer", "crash"] = "answer"
     subject: str = "positions"
+    families: frozenset[str] = frozenset()
 
     @property
     def kind(self) -> Kind:
@@ -86,6 +90,21 @@ class Difference:
         if self.refuses is not None:
             return "refuses-accepted"
         return "answers-refused" if self.then == "answer" else "crashes-on-refused"
+
+    def is_about(self, family: str) -> bool:
+        """Whether a family is served by the part of the engine that it is about.
+
+        Parameters
+        ----------
+        family : str
+            A family's name, or an alias.
+
+        Returns
+        -------
+        bool
+            Also True where no families are given.
+        """
+        return not self.families or family in self.families
 
     def holds_for(self, version: str) -> bool:
         """Whether a release has it.

@@ -132,12 +132,33 @@ class TokenRules:
         What a side below half a factor is when the area is compared with the limits.
     enlarged : {"exact", "whole_pixels"}
         What an enlarged side is before it is rounded up to a factor.
+    sizes : {"family", "area"}
+        Whether pictures are resized by the family's own rule, or into limits of their area
+        (where the family's is the longest edge).
+    runs : {"items", "one_item"}
+        What placeholders next to each other are, in families that write an image as rows.
+    starts : {"text", "items"}
+        What a token that starts an image is in the prompt of a family whose expansion
+        writes it: text, or the image itself, whose placeholder then stays.
+    around : {"family", "blank_lines"}
+        What an image stands between.
+    counted : {"all", "one"}
+        The images whose tokens the engine counts.
+    empty_prompt : {"answer", "crash"}
+        What a prompt without text and images leads to, in families whose images stand
+        between blank lines.
     """
 
     replaces: Literal["placeholder", "block"] = "placeholder"
     rounding: Literal["even", "away"] = "even"
     small_sides: Literal["nothing", "factor"] = "nothing"
     enlarged: Literal["exact", "whole_pixels"] = "exact"
+    sizes: Literal["family", "area"] = "family"
+    runs: Literal["items", "one_item"] = "items"
+    starts: Literal["text", "items"] = "text"
+    around: Literal["family", "blank_lines"] = "family"
+    counted: Literal["all", "one"] = "all"
+    empty_prompt: Literal["answer", "crash"] = "answer"
 
 
 @dataclass(frozen=True, slots=True)

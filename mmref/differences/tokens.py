@@ -11,12 +11,25 @@ from mmref.differences.base import Difference, token_case
 __all__ = ["DIFFERENCES"]
 
 _FILE = "src/models/qwen2_5_vl_image_processor.cpp, ProcessImagePrompt"
+_PIXTRAL_FILE = "src/models/mistral3_image_processor.cpp, ProcessPixtralPrompt"
+_GEMMA4_FILE = "src/models/gemma4_multimodal_processor.cpp, ProcessGemma4ImagePrompt"
+_GEMMA3_FILE = "src/models/gemma_image_processor.cpp, ProcessImagePrompt"
+_QWEN = frozenset({"qwen2_5_vl", "fara", "qwen3_vl", "qwen3_5", "qwen3_5_moe"})
+_PIXTRAL = frozenset({"mistral3", "pixtral"})
+_GEMMA4 = frozenset({"gemma4"})
+_GEMMA3 = frozenset({"gemma3"})
+_COUNTS = frozenset({"more-placeholders-than-items", "fewer-placeholders-than-items"})
 _IMAGE = "<|vision_start|><|image_pad|><|vision_end|>"
 
 
 def _other_starts_than_images(request: Any, spans: Any, scalars: Mapping[str, Scalar]) -> bool:
     start = request.row.media.text("vision_start")
     return bool(request.texts[0].count(start) != request.images)
+
+
+def _starts_not_items(request: Any, spans: Any, scalars: Mapping[str, Scalar]) -> bool:
+    starts = request.texts[0].count(request.row.media.text("vision_start"))
+    return bool(starts > 0 and starts != request.images)
 
 
 def _difference(identifier: str, **columns: Any) -> Difference:
@@ -32,6 +45,7 @@ DIFFERENCES: tuple[Difference, ...] = (
         source=_FILE,
         case=token_case("<|image_pad|>", images=[[56, 56]]),
         refuses=_other_starts_than_images,
+        families=_QWEN,
     ),
     _difference(
         "genai-block-replaced-whole",
@@ -80,7 +94,120 @@ DIFFERENCES: tuple[Difference, ...] = (
         consequence="A literal placeholder in user text, or one too many, is answered.",
         source=_FILE,
         case=token_case("<|vision_start|><|vision_end|>", images=[[56, 56]]),
-        on_refused=frozenset({"more-placeholders-than-items", "fewer-placeholders-than-items"}),
+        on_refused=_COUNTS,
+        families=_QWEN,
+    ),
+    _difference(
+        "genai-pixtral-sizes-by-area",
+        since="0.18",
+        meaning="Pictures for Mistral's models are resized into limits of their area, to the "
+        "nearest multiple; the family's own processor shrinks to the longest edge, rounding up.",
+        consequence="A picture of 30 x 30 pixels takes 2 tokens instead of 6, and one of 2000 x "
+        "300 more than the model was trained on; one of 1 x 201 throws.",
+        source="onnxruntime-extensions' Resize with smart_resize, as exports of these models "
+        "write it; shown by image_sizes",
+        case=token_case("[IMG]", "mistral3", images=[[30, 30]]),
+        sets={"sizes": "area"},
+        families=_PIXTRAL,
+    ),
+    _difference(
+        "genai-placeholders-in-a-row-are-one",
+        since="0.18",
+        meaning="Placeholders of Mistral's models that stand next to each other are one image; "
+        "the images left over go behind the first [INST], or to the front of the prompt.",
+        consequence="Images change their order: the second stands before the first.",
+        source=_PIXTRAL_FILE,
+        case=token_case("[INST][IMG][IMG]b", "mistral3", images=[[56, 28], [28, 28]]),
+        sets={"runs": "one_item"},
+        families=_PIXTRAL,
+    ),
+    _difference(
+        "genai-pixtral-placeholders-not-counted",
+        since="0.18",
+        meaning="A placeholder too many stays as it is; an image too many goes behind the first "
+        "[INST], or to the front.",
+        consequence="A literal placeholder in user text, and a forgotten one, are answered.",
+        source=_PIXTRAL_FILE,
+        case=token_case("[INST][IMG]a[IMG]", "mistral3", images=[[28, 56]]),
+        on_refused=_COUNTS,
+        families=_PIXTRAL,
+    ),
+    _difference(
+        "genai-gemma4-blank-lines",
+        since="0.18",
+        meaning="Gemma 4's images are put between blank lines, as Gemma 3's are.",
+        consequence="Two tokens before and two behind every image that the model was not "
+        "trained on.",
+        source=_GEMMA4_FILE,
+        case=token_case("<|image|>", "gemma4", images=[[48, 48]]),
+        sets={"around": "blank_lines"},
+        families=_GEMMA4,
+    ),
+    _difference(
+        "genai-gemma4-starts-counted",
+        since="0.18",
+        meaning="A prompt that holds the token that starts a Gemma 4 image is refused unless it "
+        "holds one for each image.",
+        consequence="Text that only mentions it throws, also without any image.",
+        source=_GEMMA4_FILE,
+        case=token_case("<|image>", "gemma4"),
+        refuses=_starts_not_items,
+        families=_GEMMA4,
+    ),
+    _difference(
+        "genai-gemma4-start-is-the-image",
+        since="0.18",
+        meaning="Where a prompt holds the token that starts a Gemma 4 image, that is replaced by "
+        "the image and not the placeholder.",
+        consequence="A placeholder written between its boundary tokens is left over: one more "
+        "than the image has features.",
+        source=_GEMMA4_FILE,
+        case=token_case("<|image><|image|>", "gemma4", images=[[48, 48]]),
+        sets={"starts": "items"},
+        families=_GEMMA4,
+    ),
+    _difference(
+        "genai-gemma4-placeholders-not-counted",
+        since="0.18",
+        meaning="Where the placeholders of a Gemma 4 prompt are not as many as its images, they "
+        "stay and the images are put in front, with a space; without images they always stay.",
+        consequence="A literal placeholder in user text, and a forgotten one, are answered.",
+        source=_GEMMA4_FILE,
+        case=token_case("a", "gemma4", images=[[48, 48]]),
+        on_refused=_COUNTS,
+        families=_GEMMA4,
+    ),
+    _difference(
+        "genai-gemma3-one-image-counted",
+        since="0.18",
+        meaning="num_image_tokens of Gemma 3 is that of one image, whatever their number.",
+        consequence="256 where the prompt has 512 placeholders; who sizes features by it is wrong.",
+        source=_GEMMA3_FILE,
+        case=token_case("<start_of_image><start_of_image>", "gemma3", images=[[9, 9], [9, 9]]),
+        sets={"counted": "one"},
+        families=_GEMMA3,
+    ),
+    _difference(
+        "genai-gemma3-empty-prompt-filled",
+        since="0.18",
+        meaning="An empty Gemma 3 prompt with images is answered with the images, a space "
+        "between two.",
+        consequence="A forgotten prompt is answered.",
+        source=_GEMMA3_FILE,
+        case=token_case("", "gemma3", images=[[9, 9]]),
+        on_refused=frozenset({"fewer-placeholders-than-items"}),
+        families=_GEMMA3,
+    ),
+    _difference(
+        "genai-gemma3-empty-prompt-ends-process",
+        since="0.18",
+        meaning="An empty Gemma 3 prompt without images: the last character of nothing is "
+        "taken off.",
+        consequence="The process dies of a segmentation fault.",
+        source=_GEMMA3_FILE,
+        case=token_case("", "gemma3"),
+        sets={"empty_prompt": "crash"},
+        families=_GEMMA3,
     ),
     _difference(
         "transformers-video-markers-not-needed",

@@ -103,6 +103,7 @@ def judge(case: Case, actual: Outcome, release: Release) -> Verdict:
             entry
             for entry in release.differences
             if entry.subject == case.subject
+            and entry.is_about(case.family)
             and expected.error in entry.on_refused
             and entry.then == actual.status
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,20 +12,13 @@ from mmref import families, tokens, vision
 from mmref.case import Array, Case, Outcome
 from mmref.differences import Release
 from mmref.differences.rules import TokenRules
+from mmref.differential import processors
+from mmref.differential.processors import TokenRequest
 from mmref.errors import RefusedMedia
 from mmref.families import Family
 from mmref.probes import vocabulary
 
 __all__ = ["TokenRequest", "predict", "reference"]
-
-
-@dataclass(frozen=True, slots=True)
-class TokenRequest:
-    """A case as differences look at it: the family, its texts and the number of images."""
-
-    row: Family
-    texts: tuple[str, ...]
-    images: int
 
 
 def reference(case: Case) -> Outcome:
@@ -63,14 +56,22 @@ def predict(case: Case, release: Release) -> Outcome:
         An answer, or a refusal where the release refuses.
     """
     row = families.get(case.family)
-    request = TokenRequest(row, case.texts, len(case.arrays.get("image_sizes", ())))
+    request = TokenRequest(row, case.texts, tuple(_list(case, "image_sizes") or ()))
     for difference in release.differences:
         refuses = difference.subject == "tokens" and difference.refuses
-        if refuses and refuses(request, None, case.scalars):
+        about = refuses and difference.is_about(case.family)
+        if refuses and about and refuses(request, None, case.scalars):
             return Outcome("refusal", {}, difference.id, difference.meaning)
     rules = replace(TokenRules(), **release.changes("tokens"))
+    form = row.media.image_form
+    nothing = request.texts == ("",) and not request.images
+    if rules.empty_prompt == "crash" and form == "paragraph" and nothing:
+        return Outcome("crash", {}, "crash", "a prompt without text and images")
     try:
-        if rules != TokenRules():
+        if rules != TokenRules() and form in processors.BY_FORM:
+            expected = _answer(case)
+            return Outcome("answer", processors.BY_FORM[form](request, rules, expected))
+        if rules != TokenRules() and row.genai_type is not None:
             return Outcome("answer", _by_engine(case, row, rules))
         return Outcome("answer", _answer(case))
     except RefusedMedia as error:
@@ -92,11 +93,13 @@ def _answer(case: Case) -> dict[str, Array]:
     assert expansion.attention_mask is not None
     assert expansion.mm_token_type_ids is not None
     kept = expansion.attention_mask != 0
+    ids, types = expansion.input_ids[kept], expansion.mm_token_type_ids[kept]
     arrays: dict[str, Array] = {
-        "tokens": expansion.input_ids[kept],
+        "tokens": ids,
         "lengths": kept.sum(-1),
-        "token_types": expansion.mm_token_type_ids[kept],
-        "image_tokens": np.array([sum(item.tokens for item in expansion.images)]),
+        "token_types": types,
+        # those that take a feature: without the ends of an image's rows
+        "image_tokens": np.array([((ids == words.token_ids.image) & (types == 1)).sum()]),
     }
     for name in ("image_grid_thw", "video_grid_thw"):
         grid = getattr(expansion, name)

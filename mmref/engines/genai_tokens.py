@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +13,33 @@ import numpy.typing as npt
 
 from mmref import families
 from mmref.case import Case
-from mmref.probes import pictures
+from mmref.probes import pictures, vocabulary
 
-__all__ = ["TokenProcessors"]
+__all__ = ["TokenProcessors", "dies_of"]
 
 _LARGEST_PICTURE = 4_000_000  # pixels; the engine decodes and resizes every one of them
 
 
+def dies_of(case: Case) -> bool:
+    """Whether the engine is known to die of a case, so that it has to run in a child.
+
+    Parameters
+    ----------
+    case : Case
+        A case of the subject ``tokens``.
+
+    Returns
+    -------
+    bool
+        True for Gemma 3's empty prompt without images: its processor takes the last
+        character off.
+    """
+    kind = pictures.model_type(case.family)
+    return kind == "gemma3" and case.texts == ("",) and not _sizes(case)
+
+
 class TokenProcessors:
-    """One processor a model type, made when it is first asked.
+    """One processor a family, made when it is first asked.
 
     Parameters
     ----------
@@ -44,8 +64,7 @@ class TokenProcessors:
         str or None
             A reason that holds for a whole kind of case.
         """
-        row = families.get(case.family)
-        if row.genai_type is None or row.media.image_form != "run":
+        if pictures.model_type(case.family) is None:
             return "no package is generated for this family's processor"
         if "video_sizes" in case.arrays:
             return "the engine's processor takes no videos"
@@ -74,26 +93,44 @@ class TokenProcessors:
             Arrays of an outcome.
         """
         row = families.get(case.family)
-        model_type = case.family if case.family == "fara" else str(row.genai_type)
-        if model_type not in self._made:
+        name = case.family if case.family == "fara" else row.name
+        if name not in self._made:
             folder = tempfile.TemporaryDirectory(prefix="mmref-")
-            pictures.write_processor_package(Path(folder.name), row, model_type)
+            pictures.write_processor_package(Path(folder.name), name)
             model = self._engine.Model(folder.name)
-            self._made[model_type] = (model.create_multimodal_processor(), model, folder)
-        processor = self._made[model_type][0]
-        sizes = case.arrays.get("image_sizes")
+            self._made[name] = (model.create_multimodal_processor(), model, folder)
+        processor = self._made[name][0]
         images = None
-        if sizes is not None and len(sizes):
-            files = [pictures.png(height, width) for height, width in sizes.tolist()]
+        if sizes := _sizes(case):
+            files = [pictures.png(height, width) for height, width in sizes]
             images = self._engine.Images.open_bytes(*files)
-        outputs = processor(case.texts[0], images=images)
-        names = list(outputs.keys())
-        tokens = np.array(outputs["input_ids"].as_numpy()).reshape(-1).astype(np.int64)
-        arrays = {
-            "tokens": tokens,
-            "lengths": np.array([len(tokens)], np.int64),
-            "image_tokens": np.array(outputs["num_image_tokens"].as_numpy()).astype(np.int64),
-        }
-        if "image_grid_thw" in names:
-            arrays["image_grid_thw"] = np.array(outputs["image_grid_thw"].as_numpy())
+        text = case.texts[0]
+        phi4 = pictures.model_type(name) == "phi4mm"
+        if phi4:  # its prompts number the images
+            numbers = count(1)
+            placeholder = re.escape(row.media.text("image"))
+            text = re.sub(placeholder, lambda _: f"<|image_{next(numbers)}|>", text)
+        outputs = processor(text, images=images)
+        found = {key: np.array(outputs[key].as_numpy()) for key in outputs.keys()}  # noqa: SIM118
+        tokens = found["input_ids"].reshape(-1).astype(np.int64)
+        if phi4:
+            image = vocabulary.of(row).token_ids.image or 0
+            tokens[tokens == pictures.PHI4_IMAGE_ID] = image
+        arrays = {"tokens": tokens, "lengths": np.array([len(tokens)], np.int64)}
+        if "num_image_tokens" in found:  # one number, or one for each image
+            arrays["image_tokens"] = found["num_image_tokens"].sum(keepdims=True).reshape(-1)
+        if "token_type_ids" in found:
+            arrays["token_types"] = found["token_type_ids"].reshape(-1).astype(np.int64)
+        if "image_grid_thw" in found:
+            arrays["image_grid_thw"] = found["image_grid_thw"]
+        elif "image_sizes" in found and row.media.image_form == "rows":
+            rule = row.media.image_resize
+            assert rule is not None
+            patches = found["image_sizes"] // rule.patch_size
+            arrays["image_grid_thw"] = np.insert(patches, 0, 1, axis=1)
         return arrays
+
+
+def _sizes(case: Case) -> list[list[int]]:
+    found: list[list[int]] = case.arrays.get("image_sizes", np.empty((0, 2), np.int64)).tolist()
+    return found

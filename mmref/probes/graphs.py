@@ -14,7 +14,7 @@ import numpy as np
 
 from mmref.errors import MissingExtra
 
-__all__ = ["HIDDEN", "Graph", "decoder", "embedding", "speech", "vision"]
+__all__ = ["HIDDEN", "Graph", "decoder", "embedding", "speech", "tiled_vision", "vision"]
 
 HIDDEN = 4
 _OPSET = 20
@@ -184,6 +184,29 @@ def vision(path: str) -> None:
     features = graph.node("ReduceSum", four, graph.constant(np.array([1], np.int64)), keepdims=0)
     features = graph.node("Add", features, graph.nothing_of(grid))
     graph.output(features, "image_features", "FLOAT", ["features", HIDDEN])
+    graph.save(path)
+
+
+def tiled_vision(path: str) -> None:
+    """The inputs of Phi-4's vision graph, for a processor that asks for their types.
+
+    Parameters
+    ----------
+    path : str
+        The file to write.
+    """
+    graph = Graph()
+    tiles = graph.input("pixel_values", "FLOAT", ["images", "tiles", 3, "height", "width"])
+    mask = graph.input("image_attention_mask", "FLOAT", ["images", "tiles", "rows", "columns"])
+    sizes = graph.input("image_sizes", "INT64", ["images", 2])
+    features = graph.node("Add", graph.nothing_of(tiles), graph.nothing_of(mask))
+    features = graph.node("Add", features, graph.nothing_of(sizes))
+    graph.output(features, "image_features", "FLOAT", [])
+    # inputs that are asked for even in packages without audio
+    for name in ("audio_embeds", "audio_attention_mask"):
+        graph.input(name, "FLOAT", [f"{name}_0", f"{name}_1", f"{name}_2"])
+    for name in ("audio_sizes", "audio_projection_mode"):
+        graph.input(name, "INT64", [name])
     graph.save(path)
 
 

@@ -7,6 +7,7 @@ prompt can be read from the ids.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -18,6 +19,8 @@ from mmref.families import Family, TokenIds
 __all__ = ["BYTES", "Vocabulary", "of"]
 
 BYTES = 256
+# the start of a turn in Mistral's prompts, where an engine puts images that have no placeholder
+_TURNS = {"rows": ("[INST]",)}
 
 
 class Vocabulary:
@@ -27,10 +30,13 @@ class Vocabulary:
     ----------
     texts : tuple of (str, str)
         Name of each token id, and its text.
+    others : tuple of str
+        Further tokens, which an engine's processor looks for.
     """
 
-    def __init__(self, texts: tuple[tuple[str, str], ...]) -> None:
-        self.specials = {text: BYTES + 1 + at for at, (_, text) in enumerate(texts)}
+    def __init__(self, texts: tuple[tuple[str, str], ...], others: tuple[str, ...] = ()) -> None:
+        special = [*(text for _, text in texts), *others]
+        self.specials = {text: BYTES + 1 + at for at, text in enumerate(special)}
         ids = {name: BYTES + 1 + at for at, (name, _) in enumerate(texts)}
         self.token_ids = replace(TokenIds(**ids), pad=BYTES)
         self._special = re.compile("|".join(map(re.escape, self.specials)) or r"(?!)")
@@ -56,19 +62,21 @@ class Vocabulary:
             last = match.end()
         return [*ids, *text[last:].encode()]
 
-    def write(self, folder: Path) -> None:
+    def write(self, folder: Path, specials: Mapping[str, int] | None = None) -> None:
         """Write tokenizer.json and tokenizer_config.json.
 
         Parameters
         ----------
         folder : Path
             An existing folder.
+        specials : mapping of str to int, optional
+            Special tokens and their ids instead of the vocabulary's own.
         """
         byte_level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}
         special = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
         added = [
             {"id": number, "content": text, "special": True, **special}
-            for text, number in {"<pad>": BYTES, **self.specials}.items()
+            for text, number in {"<pad>": BYTES, **(specials or self.specials)}.items()
         ]
         tokenizer = {
             "version": "1.0",
@@ -98,7 +106,7 @@ def of(row: Family) -> Vocabulary:
     Vocabulary
         With an id for every token that its media are written with.
     """
-    return Vocabulary(row.media.texts)
+    return Vocabulary(row.media.texts, _TURNS.get(row.media.image_form, ()))
 
 
 def _byte_names() -> dict[str, int]:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from mmref import families
 from mmref.case import Case, Scalar
 from mmref.families import Family
+from mmref.probes import pictures
 
 __all__ = ["FAULTS", "accepted", "refused"]
 
@@ -33,7 +34,7 @@ def accepted(names: Sequence[str]) -> st.SearchStrategy[Case]:
     Returns
     -------
     SearchStrategy
-        Of `mmref.case.Case`: up to two prompts with up to four pieces each, media with and
+        Of `mmref.case.Case`: up to two prompts with up to eight pieces each, media with and
         without their boundary tokens, boundary tokens alone, text inside a block.
     """
     return _accepted([families.get(name) for name in names])
@@ -65,18 +66,22 @@ def refused(names: Sequence[str]) -> st.SearchStrategy[Case]:
 def _accepted(draw: Draw, rows: Sequence[Family]) -> Case:
     # more of those that a second engine can be asked about
     row = draw(st.sampled_from([*rows, *(row for row in rows if row.genai_type)]))
+    other = pictures.model_type(row.name) is not None  # the engine has a processor for it
     media = row.media
     kinds = ["text", "image"]
     if media.video_form != "none":
         kinds.append("video")
-    if row.genai_type is not None:
+    if other and "vision_start" in dict(media.texts):
         kinds += ["image", "mark", "filled"]
+    if media.image_form == "rows":
+        kinds.append("turn")
     images: list[list[int]] = []
     videos: list[list[int]] = []
     texts = []
     for _ in range(draw(st.sampled_from([1, 1, 1, 2]))):
         parts = []
-        for kind in draw(st.lists(st.sampled_from(kinds), max_size=4)):
+        longest = draw(st.sampled_from([4, 4, 4, 8]))
+        for kind in draw(st.lists(st.sampled_from(kinds), max_size=longest)):
             parts.append(_piece(draw, row, kind, images, videos))
         texts.append("".join(parts))
     return _case(draw, row, texts, images, videos)
@@ -90,6 +95,10 @@ def _piece(
     start, end = words.get("vision_start", ""), words.get("vision_end", "")
     if kind == "text":
         return str(draw(_WORDS))
+    if kind == "turn":
+        return "[INST]"
+    if kind == "mark" and media.image_form == "paragraph":
+        return end  # its start is the placeholder
     if kind == "mark":
         return str(draw(st.sampled_from([start, end])))
     if kind == "video":
