@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import msgspec
 from cyclopts import Parameter
 
 from mmref.errors import BadCase, MissingExtra, MmrefError
@@ -24,12 +23,18 @@ def explain(
     ids: Annotated[list[int] | None, Parameter(negative="", consume_multiple=True)] = None,
     image_grid: Annotated[list[str] | None, Parameter(negative="")] = None,
     video_grid: Annotated[list[str] | None, Parameter(negative="")] = None,
+    text: str | None = None,
+    image: Annotated[list[str] | None, Parameter(negative="")] = None,
+    video: Annotated[list[str] | None, Parameter(negative="")] = None,
+    fps: float | None = None,
     engine: Annotated[list[str], Parameter(negative="", consume_multiple=False)] | None = None,
     plot: Path | None = None,
     script: Path | None = None,
     format: Literal["pretty", "json"] | None = None,
 ) -> int:
     """Show a prompt token by token, and where engines part from the reference.
+
+    With --text, or for a case of tokens: what each placeholder becomes.
 
     Exit code: 0; 1 if an engine does something that no named difference
     explains; 2 for a prompt or file that cannot be read.
@@ -46,6 +51,14 @@ def explain(
         Grid t,h,w of an image, in patches; may be repeated.
     video_grid
         Grid t,h,w of a video, in patches; may be repeated.
+    text
+        Instead of --ids: the prompt as text, with one placeholder for each item.
+    image
+        Size height,width of an image, in pixels; may be repeated.
+    video
+        Size frames,height,width of a video; may be repeated.
+    fps
+        Frames a second of the videos, for families that write times.
     engine
         Compare with this engine; may be repeated.
     plot
@@ -59,7 +72,13 @@ def explain(
     from mmref.cli import render
     from mmref.differential.explain import explain as run
 
-    chosen = _case(case, family, ids, image_grid, video_grid)
+    if text is None and not (image or video or fps is not None):
+        chosen = _case(case, family, ids, image_grid, video_grid)
+    elif case is not None or ids or image_grid or video_grid:
+        got = "--text, --image, --video or --fps beside a case, --ids or grids"
+        raise MmrefError("bad-usage", where="explain", got=got)
+    else:
+        chosen = _text_case(family, text, image, video, fps)
     if chosen.subject != "positions" and (plot is not None or script is not None):
         option, expected = "--plot" if plot is not None else "--script", "a case of positions"
         got = f"a case of {chosen.subject}"
@@ -122,8 +141,38 @@ def _case(
     return Case.from_builtins({"family": families.get(family).name, "arrays": arrays})
 
 
-def _grid(text: str) -> list[int]:
+def _text_case(
+    family: str | None,
+    text: str | None,
+    image: list[str] | None,
+    video: list[str] | None,
+    fps: float | None,
+) -> Any:
+    from mmref import families
+    from mmref.case import Case
+
+    if family is None or text is None:
+        got, expected = f"no {'--family' if family is None else '--text'}", "both"
+        raise MmrefError("bad-usage", where="explain", got=got, expected=expected)
+    arrays: dict[str, Any] = {}
+    for name, sizes, form in (
+        ("image_sizes", image, "height,width"),
+        ("video_sizes", video, "frames,height,width"),
+    ):
+        if sizes:
+            arrays[name] = [_grid(size, form) for size in sizes]
+    scalars: dict[str, Any] = {"texts": [text]}
+    if fps is not None:
+        scalars["video_fps"] = fps
+    content = {"subject": "tokens", "family": families.get(family).name}
+    return Case.from_builtins({**content, "arrays": arrays, "scalars": scalars})
+
+
+def _grid(text: str, form: str = "t,h,w") -> list[int]:
     try:
-        return msgspec.convert([int(side) for side in text.split(",")], list[int])
+        sides = [int(side) for side in text.split(",")]
     except ValueError as error:
-        raise BadCase("bad-grid", where="grid", got=repr(text), expected="t,h,w") from error
+        raise BadCase("bad-grid", where="grid", got=repr(text), expected=form) from error
+    if len(sides) != len(form.split(",")):
+        raise BadCase("bad-grid", where="grid", got=repr(text), expected=form)
+    return sides

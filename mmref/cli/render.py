@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from mmref import families
 from mmref.case import Outcome
 from mmref.check import Check
 from mmref.check import Report as PackageReport
@@ -21,7 +22,7 @@ from mmref.differential import fusion
 from mmref.differential.explain import Explanation, Token
 from mmref.differential.fuzz import Campaign
 from mmref.differential.run import Finding, Report
-from mmref.differential.words import outcome_lines, prompt_line
+from mmref.differential.words import item_lines, outcome_lines, prompt_line
 from mmref.errors import Unavailable
 
 __all__ = ["campaign", "diff", "engines", "explanation", "json", "nothing_compared"]
@@ -30,6 +31,11 @@ _ENGINE_KEYS = ("name", "version", "provider", "compared_as", "differences")
 _MOST_TOKENS = 200
 _WIDE = 400  # a table of many releases is wider than a terminal: nothing is cut
 _LONGEST_CASE = 2000  # characters of a case on the command line
+_BOUNDARIES = {
+    "prompt": "The tokens around an image are the prompt's own: the chat template writes them.",
+    "expansion": "The tokens around an image are written with it, not by the prompt.",
+    "none": "This family has no tokens around an image.",
+}
 _STYLES = {"new": "bold red", "vanished": "bold red", "known": "bold"}
 
 
@@ -172,6 +178,11 @@ def explanation(report: Explanation) -> None:
         table.add_column(title, justify="right", min_width=len(title), overflow="fold")
     for name in report.verdicts:
         table.add_column(name.split()[0].replace("onnxruntime-", ""), overflow="fold")
+    for item in report.items:
+        for line in item_lines(item):
+            console.print(line)
+    if report.items:
+        console.print(_BOUNDARIES[families.get(report.case.family).media.boundary])
     for token in report.tokens[:_MOST_TOKENS]:
         table.add_row(*(_fused(token, report) if fused else _token(token, report)))
     if report.tokens:

@@ -12,10 +12,10 @@ from mmref import families, layout
 from mmref.case import Case, Outcome
 from mmref.differential import fusion
 from mmref.differential.compare import Verdict, judge
+from mmref.differential.expansions import ExpandedItem, expanded_items
 from mmref.differential.run import release_for, skip_reason
 from mmref.differential.subjects import reference
 from mmref.engines import Engine
-from mmref.errors import BadCase
 
 __all__ = ["Explanation", "Token", "explain"]
 
@@ -65,13 +65,16 @@ class Explanation:
         An answer or a refusal.
     tokens : tuple of Token
         Row by row; empty if the reference refuses the case, or where what is asked is not about
-        the tokens of a prompt: audio, prompts that go in by windows.
+        the tokens of a prompt: audio, prompts that go in by windows; for a case of tokens see
+        ``items``.
     spans : tuple of Span
         As `mmref.layout.scan` finds them.
     verdicts : dict of str to Verdict
         By engine and version.
     skipped : dict of str to str
         Engines that the case cannot be put to, and why.
+    items : tuple of ExpandedItem
+        For a case of tokens, what each placeholder becomes.
     """
 
     case: Case
@@ -80,6 +83,7 @@ class Explanation:
     spans: tuple[layout.Span, ...]
     verdicts: dict[str, Verdict]
     skipped: dict[str, str]
+    items: tuple[ExpandedItem, ...] = ()
 
     def to_builtins(self) -> dict[str, Any]:
         """The JSON form.
@@ -87,10 +91,14 @@ class Explanation:
         Returns
         -------
         dict
-            ``case``, ``reference``, ``tokens``, ``engines``, ``skipped``.
+            ``case``, ``reference``, ``tokens``, ``engines``, ``skipped``; for a case of
+            tokens ``items`` and ``boundary``.
         """
         names = Token.__slots__
+        boundary = families.get(self.case.family).media.boundary
+        about_tokens = {"boundary": boundary, "items": [item.to_builtins() for item in self.items]}
         return {
+            **(about_tokens if self.case.subject == "tokens" else {}),
             "case": self.case.to_builtins(),
             "reference": self.reference.to_builtins(),
             "tokens": [{name: getattr(token, name) for name in names} for token in self.tokens],
@@ -113,7 +121,7 @@ def explain(case: Case, engines: list[Engine]) -> Explanation:
     Parameters
     ----------
     case : Case
-        A case of any subject but tokens.
+        A case of any subject.
     engines : list of Engine
         Engines to compare with; may be empty.
 
@@ -122,17 +130,11 @@ def explain(case: Case, engines: list[Engine]) -> Explanation:
     Explanation
         Tokens, spans and verdicts.
 
-    Raises
-    ------
-    BadCase
-        ``not-explained``, if the case is about something else.
     """
-    if case.subject == "tokens":
-        expected = "positions, fusion, omni, rope or audio"
-        raise BadCase("not-explained", where="subject", got=case.subject, expected=expected)
     answer = reference(case)
     spans: tuple[layout.Span, ...] = ()
     tokens: list[Token] = []
+    items = expanded_items(case) if case.subject == "tokens" else ()
     if case.subject == "fusion":
         tokens = _fused(case, answer)
     elif answer.status == "answer" and case.subject in ("omni", "rope"):
@@ -152,7 +154,7 @@ def explain(case: Case, engines: list[Engine]) -> Explanation:
             skipped[label] = reason
         else:
             verdicts[label] = judge(case, engine.run(case), release_for(engine))
-    return Explanation(case, answer, tuple(tokens), spans, verdicts, skipped)
+    return Explanation(case, answer, tuple(tokens), spans, verdicts, skipped, items)
 
 
 def _fused(case: Case, answer: Outcome) -> list[Token]:

@@ -18,7 +18,7 @@ from mmref.errors import RefusedMedia
 from mmref.families import Family
 from mmref.probes import vocabulary
 
-__all__ = ["TokenRequest", "predict", "reference"]
+__all__ = ["TokenRequest", "frame_seconds", "predict", "reference"]
 
 
 def reference(case: Case) -> Outcome:
@@ -85,7 +85,7 @@ def _answer(case: Case) -> dict[str, Array]:
         family=case.family,
         images=_list(case, "image_sizes"),
         videos=_list(case, "video_sizes"),
-        frame_seconds=_frame_seconds(case),
+        frame_seconds=frame_seconds(case),
         encode=words.encode,
         token_ids=words.token_ids,
     )
@@ -113,7 +113,19 @@ def _list(case: Case, name: str) -> Any:
     return None if sizes is None else [tuple(size) for size in sizes.tolist()]
 
 
-def _frame_seconds(case: Case) -> list[list[float]] | None:
+def frame_seconds(case: Case) -> list[list[float]] | None:
+    """The time of every frame of a case's videos.
+
+    Parameters
+    ----------
+    case : Case
+        A case of the subject ``tokens``.
+
+    Returns
+    -------
+    list of list of float or None
+        None where the case gives no rate.
+    """
     rate = case.scalars.get("video_fps")
     if rate is None:
         return None

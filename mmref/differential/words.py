@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from mmref.case import Array, Case, Outcome
+from mmref.differential.expansions import ExpandedItem, Written
 
-__all__ = ["outcome_lines", "prompt_line"]
+__all__ = ["item_lines", "outcome_lines", "prompt_line"]
 
 _WIDEST = 24  # tokens of a row that are shown
+_MOST_FRAMES = 4  # of a video that are shown
 
 
 def prompt_line(case: Case) -> str:
@@ -81,6 +83,57 @@ def outcome_lines(outcome: Outcome, where: Sequence[str]) -> list[str]:
         else:
             lines.append(f"{name} {_rows(np.atleast_2d(array))}")
     return lines
+
+
+def item_lines(item: ExpandedItem) -> list[str]:
+    """What a placeholder becomes: where it stands, its sizes, and what is written for it.
+
+    Parameters
+    ----------
+    item : ExpandedItem
+        Of `mmref.differential.expansions`.
+
+    Returns
+    -------
+    list of str
+        Plain text.
+    """
+    place = f"row {item.row}, character {item.character}: {item.placeholder}"
+    head = f"{item.kind} {item.item}, {place if item.row >= 0 else 'without a placeholder'}"
+    if item.size is None:
+        return [f"{head}, but there is no such {item.kind}"]
+    pixels = " x ".join(map(str, item.size[-2:])) + " pixels"
+    if len(item.size) == 3:
+        pixels = f"{item.size[0]} frames of {pixels}"
+    if item.resized is None:
+        return [head, f"  {pixels}: {item.refused}"]
+    height, width = item.resized
+    sizes = f"  {pixels}, resized to {height} x {width}, grid {item.grid}, {item.tokens} tokens"
+    lines = [head, sizes]
+    frames = [list(group) for _, group in itertools.groupby(item.written, lambda part: part.frame)]
+    if len(frames) == 1:
+        return [*lines, f"  {_folded(frames[0])}"]
+    lines += [f"  frame {at}: {_folded(part)}" for at, part in enumerate(frames[:_MOST_FRAMES])]
+    if len(frames) > _MOST_FRAMES:
+        lines.append(f"  ... {len(frames) - _MOST_FRAMES} more; --format json has them all")
+    return lines
+
+
+def _folded(parts: Sequence[Written]) -> str:
+    """Words with counts; rows that repeat are written once."""
+    words = [(part.text if part.special else repr(part.text)) for part in parts]
+    words = [word + f" x {p.count}" * (p.count > 1) for word, p in zip(words, parts, strict=True)]
+    found, at = [], 0
+    while at < len(words):
+        pair, again = words[at : at + 2], 1
+        while words[at + 2 * again : at + 2 * again + 2] == pair and len(pair) == 2:
+            again += 1
+        if again > 1:
+            found.append(f"({', '.join(pair)}) x {again}")
+        else:
+            found.append(words[at])
+        at += 2 * again if again > 1 else 1
+    return ", ".join(found)
 
 
 def _rows(matrix: Any) -> str:

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 from house.broken_engines import Port, SpatialResume
 
-from mmref import differences
+from mmref import differences, families, tokens
 from mmref.cli import main, render
-from mmref.differences.base import small_case
+from mmref.differences.base import small_case, token_case
 from mmref.differential.explain import explain
 from mmref.differential.script import script_for
+from mmref.differential.words import item_lines
 from mmref.errors import UnknownName
 
 OMNI = "transformers-omni-padding-is-one"
@@ -84,6 +85,66 @@ def test_a_refused_prompt_is_explained(capsys: pytest.CaptureFixture[str]) -> No
     assert "the reference refuses it" in capsys.readouterr().out
 
 
+TOKENS = ["--family", "qwen3_vl", "--text", "a<|image_pad|>b<|video_pad|>", "--image", "70,90"]
+
+
+def test_an_expansion_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    video = ["--video", "12,70,90", "--fps", "2"]
+    assert run("explain", *TOKENS, *video, "--format", "pretty") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "image 0, row 0, character 1: <|image_pad|>" in lines
+    assert "  70 x 90 pixels, resized to 64 x 96, grid (1, 4, 6), 6 tokens" in lines
+    assert "  <|image_pad|> x 6" in lines
+    frame = "<|vision_start|>, <|video_pad|> x 12, <|vision_end|>"
+    assert f"  frame 0: '<0.2 seconds>', {frame}" in lines  # 0.25, the middle of 0.0 and 0.5
+    assert "  ... 2 more; --format json has them all" in lines
+
+
+def test_rows_of_an_image_are_folded() -> None:
+    (item,) = explain(token_case("[IMG]", "mistral3", images=[[84, 56]]), []).items
+    row = "[IMG] x 2, [IMG_BREAK]"
+    assert item_lines(item)[-1] == f"  ({row}) x 2, [IMG] x 2, [IMG_END]"
+    assert sum(part.count for part in item.written) == item.tokens == 9
+
+
+def test_an_expansion_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("explain", *TOKENS[:4], *TOKENS[4:], "--video", "2,70,90", "--format", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["boundary"] == "prompt"
+    image, video = found["items"]
+    assert (image["size"], image["grid"], image["tokens"]) == ([70, 90], [1, 4, 6], 6)
+    assert [part["text"] for part in video["written"]][1] == "<|vision_start|>"
+    written = sum(part["count"] for part in video["written"] if part["text"] == "<|video_pad|>")
+    assert written == video["tokens"]
+
+
+@pytest.mark.parametrize("family", families.names("tokens"))
+def test_what_is_written_is_the_expansion(family: str) -> None:
+    media = families.get(family).media
+    text = media.text("vision_start" if media.image_form == "paragraph" else "image")
+    case = token_case(f"a{text}b", family, images=[[100, 130]])
+    (item,) = explain(case, []).items
+    written = "".join(part.text * part.count for part in item.written)
+    assert f"a{written}b" == tokens.expand(f"a{text}b", family=family, images=[(100, 130)]).text
+
+
+@pytest.mark.parametrize(
+    ("more", "line"),
+    [
+        (["--image", "56,56"], "image 1, without a placeholder"),
+        (["--video", "0,56,56"], "  0 frames of 56 x 56 pixels: video 0, frames: 0, expected"),
+        ([], "video 0, row 0, character 15: <|video_pad|>, but there is no such video"),
+    ],
+)
+def test_an_expansion_that_is_refused(
+    more: list[str], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("explain", *TOKENS, *more, "--format", "pretty") == 0
+    out = capsys.readouterr().out
+    assert "the reference refuses it" in out
+    assert any(found.startswith(line) for found in out.splitlines())
+
+
 def test_eighty_columns_hold_every_number(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,6 +181,18 @@ def test_pictures(tmp_path: Path, suffix: str) -> None:
         [*FLIGHT, "--script", "script.py"],
         [RESUMES, *FLIGHT],
         ["--family", "qwen2_vl", "--ids", "5", "--image-grid", "1,two,2"],
+        ["--family", "qwen2_vl", "--ids", "5", "--image-grid", "1,2"],
+        ["--family", "qwen2_vl", "--ids", "5", "--text", "a"],
+        ["--family", "qwen2_vl", "--image", "5,5"],
+        ["--text", "a"],
+        ["--family", "no-such-family", "--text", "a"],
+        [*TOKENS, "--image", "5"],
+        [*TOKENS, "--video", "5,5"],
+        [*TOKENS, "--image", "5,five"],
+        [*TOKENS, "--fps", "-1"],
+        [*TOKENS, "--image", "99999999999999999999,5"],
+        ["genai-block-replaced-whole", "--image", "5,5"],
+        ["genai-block-replaced-whole", "--plot", "picture.png"],
     ],
 )
 def test_bad_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
