@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from mmref.causes import CAUSES, Evidence, Kind, Unit, likely, runs_of
 from mmref.errors import RefusedPrompt
 from mmref.kernels import layout as kernel
 
@@ -57,6 +59,9 @@ KINDS = ("text", "image", "video")
 """The kinds of span, by the kernels' numbers."""
 
 _AXES = ("t", "h", "w")
+# a prompt with more is not looked through for the cause: that is done in plain Python
+_MOST_TOKENS = 100_000
+_MOST_ITEMS = 500
 
 
 def refusal(prompt: Prompt, fault: list[int]) -> RefusedPrompt:
@@ -133,7 +138,7 @@ def refusal(prompt: Prompt, fault: list[int]) -> RefusedPrompt:
             where=f"{grid_name}[{item}]{frame}",
             got=f"{got} of {expected} items have placeholders",
             expected="every item to be used",
-            hint="was the prompt truncated, or is the grid another prompt's?",
+            hint=_cause(prompt, "was the prompt truncated, or is the grid another prompt's?"),
         )
     size = ""
     if 0 <= item < len(grid):
@@ -147,7 +152,7 @@ def refusal(prompt: Prompt, fault: list[int]) -> RefusedPrompt:
             where=place,
             got=f"{got} {_plural('placeholder', got)}",
             expected=f"as many as the item has: {size}",
-            hint="was the prompt truncated?",
+            hint=_cause(prompt, "was the prompt truncated?"),
         )
     if code == kernel.RUN_LONGER:
         return RefusedPrompt(
@@ -155,15 +160,55 @@ def refusal(prompt: Prompt, fault: list[int]) -> RefusedPrompt:
             where=f"row {row} ({tokens})",
             got=f"{got} {name} {_plural('placeholder', got)} left over after {name} {item - 1}",
             expected=f"the end of the run or {name} {item}: {size}" if size else "none",
-            hint="does the text hold a placeholder of its own, or is the grid another size's?",
+            hint=_cause(
+                prompt,
+                "does the text hold a placeholder of its own, or is the grid another size's?",
+            ),
         )
     return RefusedPrompt(
         "placeholder-without-item",
         where=f"row {row} ({tokens})",
         got=f"{got} {name} {_plural('placeholder', got)}",
         expected=f"none: {grid_name} has {len(grid)} {_plural('row', len(grid))}",
-        hint="does the text hold a placeholder of its own, or is the grid missing?",
+        hint=_cause(prompt, "does the text hold a placeholder of its own, or is the grid missing?"),
     )
+
+
+def _cause(prompt: Prompt, otherwise: str) -> str:
+    """The likely cause by evidence; where there is none, the question that is left."""
+    grids = (prompt.image_grid, prompt.video_grid)
+    if prompt.ids.size > _MOST_TOKENS or sum(int(grid[:, 0].sum()) for grid in grids) > _MOST_ITEMS:
+        return otherwise
+    ids, mask = prompt.ids, prompt.mask if prompt.masked else None
+    runs = runs_of(prompt.family, ids, mask, prompt.token_ids)
+    if len(runs) > _MOST_ITEMS:
+        return otherwise
+    evidence = Evidence(
+        prompt.family,
+        ids,
+        mask,
+        prompt.token_ids,
+        runs,
+        [*_units(prompt, "image"), *_units(prompt, "video")],
+        sum(map(len, grids)),
+        prompt.merge,
+        {},
+        None,
+    )
+    cause = likely(evidence)
+    if cause is None:
+        return otherwise
+    return f"likely cause: {CAUSES[cause.code]} ({cause.where}: {cause.evidence})"
+
+
+def _units(prompt: Prompt, kind: Kind) -> Iterator[Unit]:
+    """Items, and the frames of those that are split."""
+    split = kind == "video" and prompt.family.video_frames == "split"
+    grid = prompt.image_grid if kind == "image" else prompt.video_grid
+    for item, (t, h, w) in enumerate(grid.tolist()):
+        frames = t if split else 1
+        size = (t // frames) * (h // prompt.merge) * (w // prompt.merge)
+        yield from (Unit(kind, item, frame, size) for frame in range(frames))
 
 
 def _plural(word: str, count: int) -> str:

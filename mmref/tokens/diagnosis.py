@@ -13,19 +13,18 @@ from typing import Any
 
 from mmref import families
 from mmref.arrays import integer_matrix, mask_matrix
-from mmref.families import TokenIds
-from mmref.tokens.causes import (
+from mmref.causes import (
     CAUSES,
-    TESTS,
     Cause,
-    Prompt,
+    Evidence,
     Unit,
     counts,
     fits,
     missing_boundary,
     runs_of,
-    units_of,
 )
+from mmref.families import TokenIds
+from mmref.tokens.causes import TESTS, units_of
 from mmref.tokens.pieces import Item, Kind, items_of
 
 __all__ = ["CAUSES", "Cause", "Diagnosis", "Found", "diagnose"]
@@ -149,14 +148,15 @@ def diagnose(
     }
     chosen = row.token_ids if token_ids is None else token_ids
     units = units_of(row, items)
-    prompt = Prompt(
+    prompt = Evidence(
         row,
         ids,
         mask,
         chosen,
         runs_of(row, ids, mask, chosen),
         units,
-        items,
+        sum(map(len, items.values())),
+        row.media.image_resize.merge_size if row.media.image_resize else 1,
         {"image": images, "video": videos},
         prompt_length,
     )
@@ -179,7 +179,7 @@ def diagnose(
     )
 
 
-def _beside(prompt: Prompt) -> tuple[Found, ...]:
+def _beside(prompt: Evidence) -> tuple[Found, ...]:
     """Each unit with the run in its place, as far as runs go."""
     found = []
     for kind in ("image", "video"):
@@ -195,7 +195,7 @@ def _beside(prompt: Prompt) -> tuple[Found, ...]:
     return tuple(found)
 
 
-def _shares(length: int, unit: Unit, prompt: Prompt) -> bool:
+def _shares(length: int, unit: Unit, prompt: Evidence) -> bool:
     """Whether a longer run holds the next item too, rather than one item that is too long."""
     runs = sum(run.kind == unit.kind for run in prompt.runs)
     units = sum(other.kind == unit.kind for other in prompt.units)
