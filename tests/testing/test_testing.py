@@ -31,6 +31,7 @@ from mmref.testing.strategies import (
     prompts,
     refused_cases,
 )
+from mmref.testing.strategies import tokens as token_prompts
 
 ROOT = Path(__file__).parents[2]
 HOW_TO = ROOT / "docs/how-to/test-your-engine.md"
@@ -50,6 +51,10 @@ REACHED: dict[str, tuple[Any, Callable[[Any], bool]]] = {
     "a later image": (
         conversations(family="qwen2_vl"),
         lambda case: any("image_grid_thw" in step.arrays for step in case.steps),
+    ),
+    "eight images": (
+        token_prompts.accepted(("mistral3",)),
+        lambda case: len(case.arrays.get("image_sizes", ())) == 8 and "[IMG][IMG]" in case.texts[0],
     ),
     "six steps": (conversations(), lambda case: len(case.steps) == 6),
     "a rewind to the start": (

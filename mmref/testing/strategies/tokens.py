@@ -34,8 +34,9 @@ def accepted(names: Sequence[str]) -> st.SearchStrategy[Case]:
     Returns
     -------
     SearchStrategy
-        Of `mmref.case.Case`: up to two prompts with up to eight pieces each, media with and
-        without their boundary tokens, boundary tokens alone, text inside a block.
+        Of `mmref.case.Case`: up to two prompts with up to four pieces each, or one with up to
+        eight items; media with and without their boundary tokens, boundary tokens alone, text
+        inside a block.
     """
     return _accepted([families.get(name) for name in names])
 
@@ -78,12 +79,17 @@ def _accepted(draw: Draw, rows: Sequence[Family]) -> Case:
     images: list[list[int]] = []
     videos: list[list[int]] = []
     texts = []
-    for _ in range(draw(st.sampled_from([1, 1, 1, 2]))):
+    for _ in range(draw(st.sampled_from([0, 1, 1, 1, 1, 1, 2, 2]))):
         parts = []
-        longest = draw(st.sampled_from([4, 4, 4, 8]))
-        for kind in draw(st.lists(st.sampled_from(kinds), max_size=longest)):
+        for kind in draw(st.lists(st.sampled_from(kinds), max_size=4)):
             parts.append(_piece(draw, row, kind, images, videos))
         texts.append("".join(parts))
+    if not texts:  # many items, some of them next to each other
+        items = [kind for kind in dict.fromkeys(kinds) if kind in ("image", "video")]
+        count = draw(st.integers(0, 8))
+        for kind in draw(st.lists(st.sampled_from(items), min_size=count, max_size=count)):
+            texts.append(_piece(draw, row, kind, images, videos) + draw(st.sampled_from(["", "a"])))
+        texts = ["".join(texts)]
     return _case(draw, row, texts, images, videos)
 
 
