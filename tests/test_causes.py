@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from mmref import causes, layout, mrope, tokens
 from mmref.case import Case
-from mmref.errors import RefusedPrompt
+from mmref.errors import RefusedMedia, RefusedPrompt
 from mmref.families import TokenIds
 from mmref.testing.strategies import refused_cases
 from mmref.tokens import CAUSES
@@ -113,7 +113,10 @@ def test_a_hint_never_contradicts_the_diagnosis(case: Case) -> None:
         refused = error
     if refused is None or refused.code not in MISMATCHES or "spatial_merge_size" in arguments:
         return
-    found = tokens.diagnose(**arguments)
+    try:
+        found = tokens.diagnose(**arguments)
+    except RefusedMedia:  # a kind that positions take and the family's processor does not
+        return
     if found.causes[0].code in BY_IDS:
         assert refused.hint == said(found)
     else:
