@@ -30,8 +30,18 @@ def mmref(
     )
 
 
+def inside(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """What a command that succeeds prints, run in this process: engines are imported once."""
+    from mmref.cli import main
+
+    with pytest.raises(SystemExit) as caught:
+        main(list(arguments))
+    assert caught.value.code == 0
+    return capsys.readouterr().out
+
+
 def test_diff_prints_json_when_piped() -> None:
-    done = mmref("diff", "--cases", "60", "--seed", "4")
+    done = mmref("diff", "--subject", "positions", "--cases", "60", "--seed", "4")
     assert done.returncode == 0, done.stderr.decode()
     report = json.loads(done.stdout)
     assert set(report) == {"engines", "totals", "differences", "missing", "seed", "seconds"}
@@ -73,10 +83,9 @@ def test_diff_prints_a_table_that_fits_80_columns() -> None:
     assert "0 new, 0 vanished" in table[-1]
 
 
-def test_one_family_and_one_engine() -> None:
-    done = mmref("diff", "--family", "glm4v", "--engine", "transformers", "--cases", "40")
-    report = json.loads(done.stdout)
-    assert done.returncode == 0
+def test_one_family_and_one_engine(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("--family", "glm4v", "--engine", "transformers", "--cases", "40")
+    report = json.loads(inside(capsys, "diff", *arguments))
     assert [entry["name"] for entry in report["engines"]] == ["transformers"]
     generated = [entry["case"]["family"] for entry in report["differences"]]
     assert set(generated) == {"glm4v"}
@@ -145,19 +154,18 @@ def test_no_engine_ends_with_3_and_the_pip_lines() -> None:
 
 
 @pytest.mark.engine
-def test_the_matrix_has_a_row_for_each_difference() -> None:
+def test_the_matrix_has_a_row_for_each_difference(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("transformers")
     arguments = ("--subject", "positions", "--cases", "0", "--engine", "transformers", "--matrix")
-    done = mmref("diff", *arguments)
-    report = json.loads(done.stdout)
+    report = json.loads(inside(capsys, "diff", *arguments))
     label = f"transformers {report['engines'][0]['version']}"
     counts = {row["difference"]: row[label] for row in report["matrix"]}
     assert counts.keys() == {entry["id"] for entry in report["differences"]}
     assert "vanished" not in counts.values()
-    lines = mmref("diff", *arguments, "--format", "markdown").stdout.decode().splitlines()
+    lines = inside(capsys, "diff", *arguments, "--format", "markdown").splitlines()
     assert lines[0] == f"| difference | {label} |"
     assert len(lines) == 2 + len(counts)
-    pretty = mmref("diff", *arguments, "--format", "pretty").stdout.decode()
+    pretty = inside(capsys, "diff", *arguments, "--format", "pretty")
     assert all(identifier in pretty for identifier in counts)
 
 
@@ -233,10 +241,8 @@ def test_check_refuses(arguments: tuple[str, ...], said: str) -> None:
     assert b"Traceback" not in done.stderr
 
 
-def test_fusion_is_a_subject_like_the_others() -> None:
-    done = mmref("diff", "--subject", "fusion", "--cases", "40")
-    report = json.loads(done.stdout)
-    assert done.returncode == 0, done.stdout[-500:]
+def test_fusion_is_a_subject_like_the_others(capsys: pytest.CaptureFixture[str]) -> None:
+    report = json.loads(inside(capsys, "diff", "--subject", "fusion", "--cases", "40"))
     compared = {entry["name"]: entry["compared"] for entry in report["engines"]}
     assert set(compared) == {"transformers", "onnxruntime-genai", "onnxruntime"}
     assert all(compared.values())

@@ -41,7 +41,7 @@ def test_every_accepted_prompt_is_answered_in_full_or_refused(name: str) -> None
         assert positions.position_ids.dtype == expected.position_ids.dtype
 
     check()
-    assert answered > 20
+    assert answered > 5
 
 
 # text, one image between markers, text: what all releases of one family agree on
