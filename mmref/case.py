@@ -56,7 +56,8 @@ class Case:
         ``attention_mask``, ``image_grid_thw``, ``video_grid_thw``,
         ``second_per_grid_ts`` (float64 stands for a Python list of numbers,
         float32 for an array or tensor). For ``tokens``: ``image_sizes`` (images, 2),
-        ``video_sizes`` (videos, 3). For ``fusion``: ``input_ids``. For ``audio``, one of
+        ``video_sizes`` (videos, 3), ``audio_sizes`` (clips, 1), samples. For
+        ``fusion``: ``input_ids``. For ``audio``, one of
         ``lengths`` (clips,), ``mask`` (batch, frames) and ``samples`` (clips,). For
         ``omni``, those of ``positions`` and ``audio_lengths`` (clips,). For ``rope``,
         ``input_ids`` and ``attention_mask``.

@@ -33,8 +33,8 @@ _INTEGERS = {
     "num_beams": (1, MOST_BEAMS),
 }
 _SCALARS = (*_INTEGERS, "tokens_per_second", "unset")
-_TOKEN_ARRAYS = {"image_sizes": 2, "video_sizes": 3}
-_TOKEN_SCALARS = ("texts", "video_fps")
+_TOKEN_ARRAYS = {"image_sizes": 2, "video_sizes": 3, "audio_sizes": 1}
+_TOKEN_SCALARS = ("texts", "video_fps", "use_audio_in_video")
 FUSION_TABLE_ROWS = 32  # tokens of the table that cases of fusion are embedded by
 FUSION_TOKEN_IDS = {"image": 10, "video": 11, "audio": 16, "video_start": 14, "video_end": 15}
 _FUSION_INTEGERS = {

@@ -37,10 +37,10 @@ class Span:
     ----------
     row : int
         Row of the batch.
-    kind : {"text", "image", "video"}
+    kind : {"text", "image", "video", "audio"}
         What the tokens stand for.
     item : int
-        Row of that kind's grid; -1 for text.
+        Row of that kind's grid, or number of the clip; -1 for text.
     frame : int
         Frame of the item, for families whose videos are split; else 0.
     start, stop : int
@@ -52,7 +52,7 @@ class Span:
     """
 
     row: int
-    kind: Literal["text", "image", "video"]
+    kind: Literal["text", "image", "video", "audio"]
     item: int
     frame: int
     start: int
@@ -84,7 +84,7 @@ class Layout:
             row, kind, item, frame, start, stop, count, t, h, w, _ = line
             yield Span(
                 row,
-                KINDS[kind],  # type: ignore[arg-type]  # the kernel writes 0, 1, 2
+                KINDS[kind],  # type: ignore[arg-type]  # the kernel writes 0 to 3
                 item,
                 frame,
                 start,

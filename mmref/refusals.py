@@ -55,7 +55,7 @@ REFUSALS: dict[str, str] = {
 }
 """Every way a prompt can be refused, by the error's ``code``."""
 
-KINDS = ("text", "image", "video")
+KINDS = ("text", "image", "video", "audio")
 """The kinds of span, by the kernels' numbers."""
 
 _AXES = ("t", "h", "w")

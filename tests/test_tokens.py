@@ -68,6 +68,54 @@ def test_the_forms_by_hand() -> None:
     assert clock == "00:59 <|image><|video|><image|> 60:00 <|image><|video|><image|>"
 
 
+def test_clips_by_hand() -> None:
+    # 2000 samples: 13 frames, 7 after the convolution, 3 after pairs
+    assert tokens.expand("a<|AUDIO|>", family="qwen2_audio", audio=[2000]).text == (
+        "a<|AUDIO|><|AUDIO|><|AUDIO|>"
+    )
+    gemma = tokens.expand("<|audio|>", family="gemma4", audio_lengths=[5]).text
+    assert gemma == "<|audio><|audio|><|audio|><audio|>"
+    fixed = tokens.expand("<audio_soft_token>", family="gemma3n", audio=[1]).text
+    soft = "<audio_soft_token>" * 188
+    assert fixed == f"\n\n<start_of_audio>{soft}<end_of_audio>\n\n"
+    # half a second at least: 50 frames, ceil(50 / 8) = 7 tokens
+    assert tokens.count("qwen3_asr", audio=[1, 8000, 8961]).audio == (7, 7, 7)
+    for family in ("voxtral", "whisper", "parakeet_ctc"):
+        with pytest.raises(RefusedMedia, match="kind-not-supported"):
+            tokens.expand("a", family=family, audio=[16000])
+
+
+def test_a_video_with_its_own_sound_by_hand() -> None:
+    """Half a second is 6.5 positions; a grid step stands before the sound of its time."""
+    media: dict[str, Any] = {
+        "family": "qwen3_omni_moe",
+        "video_grid_thw": [[2, 2, 2]],
+        "second_per_grid_ts": [0.5],
+        "audio_lengths": [64],
+        "use_audio_in_video": True,
+    }
+    prompt = "<|vision_start|><|video_pad|><|vision_end|>"
+    found = tokens.expand(prompt, **media).text
+    sound = "<|audio_pad|>"
+    mixed = f"<|video_pad|>{sound * 7}<|video_pad|>{sound}"
+    assert found == f"<|vision_start|><|audio_start|>{mixed}<|audio_end|><|vision_end|>"
+    assert tokens.collapse(found, **media) == prompt
+    ids = families.get("qwen3_omni_moe").token_ids
+    expanded = tokens.expand([[ids.vision_start, ids.video, ids.vision_end]], **media)
+    assert expanded.mm_token_type_ids is not None
+    assert expanded.mm_token_type_ids[0].tolist() == [0, 0, 2, *[3] * 7, 2, 3, 0, 0]
+    assert expanded.layout is not None
+    assert [(span.kind, span.item, span.tokens) for span in expanded.layout] == [
+        ("text", -1, 2), ("video", 0, 1), ("audio", 0, 7), ("video", 0, 1), ("audio", 0, 1),
+        ("text", -1, 2),
+    ]  # fmt: skip
+    placed = mrope.position_ids(**expanded.position_arguments)
+    # start tokens 0 and 1; video at 2 and 2 + 6.5, sound from 2 on
+    assert placed.position_ids[0, 0].tolist() == [0, 1, 2, *range(2, 9), 8.5, 9, 10, 11]
+    with pytest.raises(RefusedMedia, match="not-an-expansion"):
+        tokens.collapse(found.replace(sound, "", 1), **media)
+
+
 def test_types_and_layout_by_hand() -> None:
     found = tokens.expand(
         [[5, 12, 10, 13], [6, 11]],
@@ -122,6 +170,11 @@ def test_literal_placeholders_in_user_text_are_kept_apart_by_id() -> None:
 
 GRID: dict[str, Any] = {"image_grid_thw": [[1, 2, 2]]}
 QWEN: dict[str, Any] = {"family": "qwen2_vl", "token_ids": IDS}
+SOUNDING: dict[str, Any] = {
+    "family": "qwen2_5_omni",
+    "video_grid_thw": [[1, 2, 2]],
+    "use_audio_in_video": True,
+}
 REFUSED: list[tuple[str, Callable[[], Any]]] = [
     ("size-not-positive", lambda: vision.resize(0, 5, family="qwen2_vl")),
     ("size-not-positive", lambda: vision.resize(5, -3, family="gemma3")),
@@ -143,6 +196,42 @@ REFUSED: list[tuple[str, Callable[[], Any]]] = [
     ("grid-shape", lambda: tokens.expand([10], image_grid_thw=[1, 2, 2], **QWEN)),
     ("grid-value", lambda: tokens.expand([10], image_grid_thw=[[1, 3, 2]], **QWEN)),
     ("grid-value", lambda: tokens.expand([10], image_grid_thw=[[1, 0, 2]], **QWEN)),
+    (
+        "audio-and-lengths",
+        lambda: tokens.expand("", family="gemma4", audio=[900], audio_lengths=[9]),
+    ),
+    ("clip-without-tokens", lambda: tokens.expand("", family="gemma4", audio=[100])),
+    ("clip-without-tokens", lambda: tokens.expand("", family="gemma4", audio_lengths=[0])),
+    ("kind-not-supported", lambda: tokens.expand("", family="qwen2_vl", audio=[900])),
+    (
+        "audio-in-video-not-supported",
+        lambda: tokens.expand("", family="qwen2_vl", use_audio_in_video=True),
+    ),
+    ("seconds-length", lambda: tokens.expand("<|VIDEO|>", **SOUNDING)),
+    (
+        "seconds-length",
+        lambda: tokens.expand("<|VIDEO|>", second_per_grid_ts=[1.0, 1.0], **SOUNDING),
+    ),
+    (
+        "seconds-value",
+        lambda: tokens.expand("<|VIDEO|>", second_per_grid_ts=[float("nan")], **SOUNDING),
+    ),
+    (
+        "more-placeholders-than-items",
+        lambda: tokens.expand("<|VIDEO|>", second_per_grid_ts=[1.0], **SOUNDING),
+    ),
+    (
+        "not-an-expansion",
+        lambda: tokens.collapse("<|VIDEO|>", second_per_grid_ts=[1.0], **SOUNDING),
+    ),
+    (
+        "fewer-placeholders-than-items",
+        lambda: tokens.expand("", family="qwen2_audio", audio=[900]),
+    ),
+    (
+        "token-ids-missing",
+        lambda: tokens.expand([1], family="qwen2_audio", token_ids=TokenIds(), audio=[900]),
+    ),
     ("grid-not-used", lambda: tokens.expand("", family="phi4mm", **GRID)),
     (
         "seconds-length",

@@ -213,7 +213,7 @@ def by_rules(lengths: Lengths, row: Audio, rules: AudioRules) -> Lengths:
 def _framed(samples: Lengths, framing: Framing) -> Lengths:
     if framing.longest:
         samples = np.minimum(samples, framing.longest)
-    room = samples + (framing.padding - framing.window)
-    found = np.maximum(room // framing.hop + 1, 0)
+    room = np.maximum(samples, framing.shortest) + (framing.padding - framing.window)
+    found: Lengths = np.maximum(room // framing.hop + 1, 0)
     found[samples == 0] = 0
     return found

@@ -205,6 +205,7 @@ def token_case(
     *,
     images: list[list[int]] | None = None,
     videos: list[list[int]] | None = None,
+    audio: list[int] | None = None,
     **scalars: Scalar,
 ) -> Case:
     """A case of tokens as one writes it by hand.
@@ -217,6 +218,8 @@ def token_case(
         A family name.
     images, videos : list of list of int, optional
         Sizes: (height, width), (frames, height, width).
+    audio : list of int, optional
+        Samples of each clip.
     **scalars : int, float, str or list of str
         Scalars of the case.
 
@@ -230,6 +233,8 @@ def token_case(
         arrays["image_sizes"] = np.array(images, np.int64)
     if videos is not None:
         arrays["video_sizes"] = np.array(videos, np.int64)
+    if audio is not None:
+        arrays["audio_sizes"] = np.array(audio, np.int64).reshape(-1, 1)
     return Case(family, arrays, {"texts": [text], **scalars}, subject="tokens")
 
 

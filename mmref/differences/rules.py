@@ -147,6 +147,12 @@ class TokenRules:
     empty_prompt : {"answer", "crash"}
         What a prompt without text and images leads to, in families whose images stand
         between blank lines.
+    clips : {"alone", "in_batch"}
+        How many frames a clip has: its own whole ones, or every started one as far as the
+        longest clip of the call goes, for families that fill clips up to the longest.
+    audio_types : {"placeholders", "marks"}
+        The tokens that have the type of audio: placeholders, or the tokens around a clip too
+        in the families whose processors list them.
     """
 
     replaces: Literal["placeholder", "block"] = "placeholder"
@@ -159,6 +165,8 @@ class TokenRules:
     around: Literal["family", "blank_lines"] = "family"
     counted: Literal["all", "one"] = "all"
     empty_prompt: Literal["answer", "crash"] = "answer"
+    clips: Literal["alone", "in_batch"] = "alone"
+    audio_types: Literal["placeholders", "marks"] = "placeholders"
 
 
 @dataclass(frozen=True, slots=True)

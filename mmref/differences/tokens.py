@@ -221,4 +221,37 @@ DIFFERENCES: tuple[Difference, ...] = (
         case=token_case("<|video|>", "glm4v", videos=[[2, 28, 28]]),
         on_refused=frozenset({"nested-placeholder", "boundary-missing"}),
     ),
+    _difference(
+        "transformers-empty-clips-vanish",
+        engine="transformers",
+        since="5.24",
+        meaning="A clip too short for one token is replaced by nothing, or by its start and end.",
+        consequence="The clip is encoded, yet no placeholder takes its features: it is lost, or "
+        "the merge refuses the whole batch.",
+        source="replace_audio_token of the processors",
+        case=token_case("<|AUDIO|>", "qwen2_audio", audio=[1]),
+        on_refused=frozenset({"clip-without-tokens"}),
+    ),
+    _difference(
+        "transformers-clips-counted-with-the-longest",
+        engine="transformers",
+        since="5.24",
+        meaning="Qwen3-Omni and Qwen3-ASR count the started last frame of a clip if a longer one "
+        "stands in the same call, and drop it if none does.",
+        consequence="The same clip takes one token more in a batch than alone.",
+        source="WhisperFeatureExtractor, whose mask is cut to the frames of the longest clip",
+        case=token_case("<|audio_pad|>" * 2, "qwen3_omni_moe", audio=[1281, 1440]),
+        sets={"clips": "in_batch"},
+    ),
+    _difference(
+        "transformers-marks-have-the-type-of-audio",
+        engine="transformers",
+        since="5.24",
+        meaning="In Music Flamingo and Qwen3-ASR the tokens that start and end a clip have the "
+        "token type of audio, wherever they stand.",
+        consequence="A mask made of types covers more tokens than there are features.",
+        source="audio_token_ids of the processors",
+        case=token_case("<|audio_start|>", "qwen3_asr"),
+        sets={"audio_types": "marks"},
+    ),
 )

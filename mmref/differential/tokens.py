@@ -12,13 +12,15 @@ from mmref import families, tokens, vision
 from mmref.case import Array, Case, Outcome
 from mmref.differences import Release
 from mmref.differences.rules import TokenRules
-from mmref.differential import processors
+from mmref.differential import clips, processors
 from mmref.differential.processors import TokenRequest
 from mmref.errors import RefusedMedia
 from mmref.families import Family
 from mmref.probes import vocabulary
 
 __all__ = ["TokenRequest", "frame_seconds", "predict", "reference"]
+
+_REFERENCE = TokenRules()
 
 
 def reference(case: Case) -> Outcome:
@@ -68,6 +70,8 @@ def predict(case: Case, release: Release) -> Outcome:
     if rules.empty_prompt == "crash" and form == "paragraph" and nothing:
         return Outcome("crash", {}, "crash", "a prompt without text and images")
     try:
+        if clips.changed(rules):
+            return Outcome("answer", _answer(case, rules))
         if rules != TokenRules() and form in processors.BY_FORM:
             expected = _answer(case)
             return Outcome("answer", processors.BY_FORM[form](request, rules, expected))
@@ -78,14 +82,16 @@ def predict(case: Case, release: Release) -> Outcome:
         return Outcome.refusal(error)
 
 
-def _answer(case: Case) -> dict[str, Array]:
-    words = vocabulary.of(families.get(case.family))
+def _answer(case: Case, rules: TokenRules = _REFERENCE) -> dict[str, Array]:
+    row = families.get(case.family)
+    words = vocabulary.of(row)
     expansion = tokens.expand(
         [words.encode(text) for text in case.texts],
         family=case.family,
         images=_list(case, "image_sizes"),
         videos=_list(case, "video_sizes"),
         frame_seconds=frame_seconds(case),
+        **clips.arguments(case, rules),
         encode=words.encode,
         token_ids=words.token_ids,
     )
@@ -97,7 +103,7 @@ def _answer(case: Case) -> dict[str, Array]:
     arrays: dict[str, Array] = {
         "tokens": ids,
         "lengths": kept.sum(-1),
-        "token_types": types,
+        "token_types": clips.types(row, ids, types, rules),
         # those that take a feature: without the ends of an image's rows
         "image_tokens": np.array([((ids == words.token_ids.image) & (types == 1)).sum()]),
     }

@@ -66,6 +66,8 @@ class TokenProcessors:
         """
         if pictures.model_type(case.family) is None:
             return "no package is generated for this family's processor"
+        if "audio_sizes" in case.arrays:
+            return "no package is generated for the engine's audio processors"
         if "video_sizes" in case.arrays:
             return "the engine's processor takes no videos"
         if len(case.texts) != 1:

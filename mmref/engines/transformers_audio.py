@@ -117,7 +117,7 @@ def answer(case: Case) -> dict[str, Array]:
     if "mask" in case.arrays:
         return {"output_mask": _mask(row, np.asarray(case.arrays["mask"]))}
     if "samples" in case.arrays:
-        tokens = [_tokens(row.name, int(clip)) for clip in case.arrays["samples"]]
+        tokens = [count_tokens(row.name, int(clip)) for clip in case.arrays["samples"]]
         return {"tokens": np.array(tokens, np.int64)}
     return {"output_lengths": _lengths(row, np.asarray(case.arrays["lengths"]))}
 
@@ -131,7 +131,7 @@ def _lengths(row: Family, lengths: Array) -> Array:
         widths = [_mask(row, np.ones((1, clip), np.int64)) for clip in lengths.tolist()]
         return np.array([int(found.sum()) for found in widths], np.int64)
     if name == "phi4_multimodal":
-        return _numpy(_phi4_sizes(given))
+        return _numpy(phi4_sizes(given))
     if name in _WINDOWED:
         module = importlib.import_module(f"{row.source}.modeling_{name}")
         return _numpy(module._get_feat_extract_output_lengths(given))
@@ -276,7 +276,7 @@ def _moonshine_streaming() -> Any:
     return lambda mask: embedder(torch.zeros(mask.shape), padding_mask=mask)[1]
 
 
-def _phi4_sizes(frames: Any) -> Any:
+def phi4_sizes(frames: Any) -> Any:
     from transformers.models.phi4_multimodal import feature_extraction_phi4_multimodal as phi4
 
     extractor = SimpleNamespace(audio_compression_rate=8, audio_downsample_rate=1)
@@ -284,7 +284,7 @@ def _phi4_sizes(frames: Any) -> Any:
     return function(extractor, frames)
 
 
-def _tokens(name: str, samples: int) -> int:
+def count_tokens(name: str, samples: int) -> int:
     from mmref.engines.source import load
 
     if name == "granite_speech":

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from mmref import families
 from mmref.case import Case
-from mmref.engines import source
+from mmref.engines import source, transformers_clips
 from mmref.errors import EngineFault
 from mmref.families import Family, Resize
 from mmref.probes import vocabulary
@@ -29,7 +29,12 @@ Array = npt.NDArray[Any]
 # (frames, height, width, rule) -> height, width; for the rule "tiles" with the tokens behind
 SizeFunction = Callable[[int | None, int, int, Resize], tuple[int, ...]]
 _MODELS = "transformers.models"
-_METHODS = ("replace_image_token", "replace_video_token", "create_mm_token_type_ids")
+_INHERITED = ("get_text_with_replacements", "validate_inputs")
+_METHODS = (
+    *("replace_image_token", "replace_video_token", "create_mm_token_type_ids"),
+    *("replace_frame_token_id", "_calculate_timestamps"),
+    *transformers_clips.METHODS,
+)
 
 
 class TokenProcessor:
@@ -53,11 +58,11 @@ class TokenProcessor:
         boi = "vision_start" if media.image_form == "paragraph" else "image"
         image_ids = [ids.image, ids.row_break, ids.vision_end]
         values: dict[str, Any] = {
-            "image_token": texts[boi],
+            "image_token": texts.get(boi),
             "image_token_id": ids.image,
             "video_token": texts.get("video"),
             "video_token_id": ids.video,
-            "audio_token": None,
+            "audio_token": texts.get("audio"),
             "image_token_ids": image_ids if media.image_form == "rows" else [ids.image],
             "video_token_ids": [ids.video],
             "audio_token_ids": [None],
@@ -69,7 +74,7 @@ class TokenProcessor:
             "eoi_token": texts.get("vision_end"),
             "image_break_token": texts.get("row_break"),
             "image_end_token": texts.get("vision_end"),
-            "all_special_multimodal_tokens": [texts[boi]],
+            "all_special_multimodal_tokens": list(texts.values()),
         }
         self.self = stub(**values)
         for kind in ("image", "video"):
@@ -90,19 +95,27 @@ class TokenProcessor:
             self.self.full_image_sequence = (
                 f"\n\n{texts['vision_start']}{fill}{texts['vision_end']}\n\n"
             )
-        self._image = size_function(row, "image")
+        if media.audio_form != "none":
+            transformers_clips.bind_clips(self.self, row, ids)
+        self._image = size_function(row, "image") if media.image_resize is not None else None
         self._video = size_function(row, "video") if media.video_resize is not None else None
 
     def _bind(self, mixin: Any) -> None:
+        import torch
+
         module, name = self._names
-        for method in (*_METHODS, "replace_frame_token_id", "_calculate_timestamps"):
+        scope = {"torch": torch}
+        beside = ("_get_feat_extract_output_lengths",) if self.row.positions == "omni" else ()
+        for method in _METHODS:
             try:
-                function = source.load(module, f"{name}.{method}")[f"{name}.{method}"]
+                function = source.load(module, *beside, f"{name}.{method}", scope=scope)[
+                    f"{name}.{method}"
+                ]
             except EngineFault:
                 function = getattr(mixin, method, None)  # inherited
             if function is not None:
                 setattr(self.self, method, types.MethodType(function, self.self))
-        for method in ("get_text_with_replacements", "validate_inputs"):
+        for method in _INHERITED:
             setattr(self.self, method, types.MethodType(getattr(mixin, method), self.self))
 
     def answer(self, case: Case) -> dict[str, Array]:
@@ -118,6 +131,7 @@ class TokenProcessor:
         dict
             Arrays of an outcome.
         """
+        from transformers.processing_utils import OmniModalProcessorMixin
         from transformers.video_utils import VideoMetadata
 
         images = case.arrays.get("image_sizes", np.empty((0, 2), np.int64)).tolist()
@@ -125,7 +139,25 @@ class TokenProcessor:
         texts = list(case.texts)
         pictures = [np.broadcast_to(np.uint8(0), (h, w, 3)) for h, w in images]
         films = [np.broadcast_to(np.uint8(0), (t, h, w, 3)) for t, h, w in videos]
-        self.self.validate_inputs(images=pictures or None, text=texts, videos=films or None)
+        # without videos there is no sound of theirs, as in the processor's own call
+        sounding = bool(case.scalars.get("use_audio_in_video")) and bool(films)
+        clips = [
+            np.broadcast_to(np.float32(0), size)
+            for size in case.arrays.get("audio_sizes", np.empty((0, 1), np.int64)).tolist()
+        ]
+        alone, of_films = clips, None
+        if sounding:
+            sources = transformers_clips.slots(texts, self.self)
+            alone = [clip for clip, film in zip(clips, sources, strict=True) if film is None]
+            clips, of_films = OmniModalProcessorMixin._resolve_audio_from_video(
+                self.self, films, audio=clips, audio_from_video_indices=sources
+            )
+        self.self.validate_inputs(
+            images=pictures or None, text=texts, videos=films or None, audio=alone or None
+        )
+        heard, sounds = transformers_clips.process_clips(self.self, self.row, clips)
+        if of_films is not None:
+            sounds = [text for at, text in enumerate(sounds) if at not in of_films]
         fps = case.scalars.get("video_fps")
         inputs: dict[str, Any] = {
             "image_grid_thw": [self._measure("image", None, h, w) for h, w in images],
@@ -145,10 +177,17 @@ class TokenProcessor:
             "num_soft_tokens_per_image": per_image,
             "num_soft_tokens_per_video": film_tokens,
         }
+        if self.row.positions == "omni" and videos:
+            shown = transformers_clips.processed_films(
+                self.self, grids["video_grid_thw"], fps, heard, of_films
+            )
+        else:
+            shown = [self.self.replace_video_token(inputs, at) for at in range(len(videos))]
         replaced = self.self.get_text_with_replacements(
             texts,
             [self.self.replace_image_token(inputs, at) for at in range(len(images))],
-            [self.self.replace_video_token(inputs, at) for at in range(len(videos))],
+            shown,
+            sounds,
         )[0]
         rows = [self.words.encode(text) for text in replaced]
         kinds = self.self.create_mm_token_type_ids(rows)
@@ -207,6 +246,8 @@ def size_function(row: Family, kind: str) -> SizeFunction:
     if name == "tiles":
         return partial(_tiles, _tiles_function())
     folder = row.media.processor.partition(".")[0]
+    if folder.endswith(("omni", "omni_moe")):
+        folder = "qwen2_vl"
     if kind == "image" and folder.startswith("qwen"):
         folder = "qwen2_vl"
     if kind == "video" and folder == "qwen2_5_vl":

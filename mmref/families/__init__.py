@@ -63,7 +63,7 @@ def names(
     if subject == "positions":
         return tuple(row.name for row in ROWS if row.positions == "3d")
     if subject == "tokens":
-        return tuple(row.name for row in ROWS if row.media.image_form != "none")
+        return tuple(row.name for row in ROWS if row.media.placeholders)
     if subject == "fusion":
         return tuple(row.name for row in ROWS if row.fusing.kinds)
     if subject == "omni":

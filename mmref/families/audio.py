@@ -54,12 +54,15 @@ class Framing:
         Samples of silence that are put in front.
     longest : int
         Samples after which a clip is cut; 0 if it is not.
+    shortest : int
+        Samples that a shorter clip is filled up to, silence that counts.
     """
 
     window: int = 1
     hop: int = 1
     padding: int = 0
     longest: int = 0
+    shortest: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mmref.families.audio import Audio, Framing, Stage
 
 __all__: list[str] = []  # the groups are named by `mmref.families.rows`
@@ -31,6 +33,9 @@ VOXTRAL = Audio(_TWO_STEPS, in_prompt=True)  # mistral_common cuts the clips and
 WINDOWS_OF_100 = Audio(
     (_HALF,) * 3, framing=_WHOLE_HOPS, window=100, window_outputs=13, in_prompt=True
 )
+
+# the same from half a second on; its feature extractor fills shorter clips up and counts that
+WINDOWS_OF_100_ASR = replace(WINDOWS_OF_100, framing=Framing(160, 160, shortest=8000))
 
 # A4: a frame is valid if its last sample is
 GEMMA4 = Audio((_HALF,) * 2, "stride", Framing(321, 160, 160, _THIRTY_SECONDS), in_prompt=True)

@@ -17,6 +17,18 @@ _QWEN_TEXTS = (
     ("vision_end", "<|vision_end|>"),
 )
 
+_AUDIO_TEXTS = (
+    ("audio", "<|audio_pad|>"),
+    ("audio_start", "<|audio_start|>"),
+    ("audio_end", "<|audio_end|>"),
+)
+# Qwen2-Audio and Qwen2.5-Omni spell the same ids in another way
+_OLDER_AUDIO_TEXTS = (
+    ("audio", "<|AUDIO|>"),
+    ("audio_start", "<|audio_bos|>"),
+    ("audio_end", "<|audio_eos|>"),
+)
+
 QWEN2 = Media(
     image_resize=Resize("area", 14, min_pixels=56 * 56, max_pixels=28 * 28 * 1280),
     video_resize=Resize("area", 14, min_pixels=128 * 28 * 28, max_pixels=28 * 28 * 768),
@@ -91,11 +103,15 @@ GEMMA4 = Media(
     video_resize=Resize("patch_budget", 16, 3, 1, max_tokens=70),
     image_form="wrapped",
     video_form="clock",
+    audio_form="wrapped",
     texts=(
         ("image", "<|image|>"),
         ("video", "<|video|>"),
         ("vision_start", "<|image>"),
         ("vision_end", "<image|>"),
+        ("audio", "<|audio|>"),
+        ("audio_start", "<|audio>"),
+        ("audio_end", "<audio|>"),
     ),
     boundary="expansion",
     processor="gemma4.processing_gemma4:Gemma4Processor",
@@ -115,6 +131,72 @@ MISTRAL3 = replace(
 PHI4 = Media(
     image_resize=Resize("tiles", 14, 2, 1, min_pixels=448, max_pixels=448, max_tokens=36),
     image_form="run",
-    texts=(("image", "<|image|>"),),
+    audio_form="run",
+    texts=(("image", "<|image|>"), ("audio", "<|audio|>")),
     processor="phi4_multimodal.processing_phi4_multimodal:Phi4MultimodalProcessor",
+)
+
+QWEN2_5_OMNI = replace(
+    QWEN2,
+    audio_form="run",
+    texts=(
+        ("image", "<|IMAGE|>"),
+        ("video", "<|VIDEO|>"),
+        ("vision_start", "<|vision_bos|>"),
+        ("vision_end", "<|vision_eos|>"),
+        *_OLDER_AUDIO_TEXTS,
+    ),
+    processor="qwen2_5_omni.processing_qwen2_5_omni:Qwen2_5OmniProcessor",
+)
+QWEN3_OMNI = replace(
+    QWEN2,
+    # the processors are Qwen2-VL's; the checkpoints set their patch to 16
+    image_resize=Resize("area", 16, min_pixels=56 * 56, max_pixels=28 * 28 * 1280),
+    video_resize=Resize("area", 16, min_pixels=128 * 32 * 32, max_pixels=32 * 32 * 768),
+    audio_form="run",
+    texts=(*_QWEN_TEXTS, *_AUDIO_TEXTS),
+    processor="qwen3_omni_moe.processing_qwen3_omni_moe:Qwen3OmniMoeProcessor",
+)
+# only the clips of these are described
+QWEN2_AUDIO = Media(
+    audio_form="run",
+    texts=_OLDER_AUDIO_TEXTS,
+    boundary="prompt",
+    processor="qwen2_audio.processing_qwen2_audio:Qwen2AudioProcessor",
+)
+QWEN3_ASR = Media(
+    audio_form="run",
+    texts=_AUDIO_TEXTS,
+    boundary="prompt",
+    processor="qwen3_asr.processing_qwen3_asr:Qwen3ASRProcessor",
+)
+AUDIO_FLAMINGO = Media(
+    audio_form="run",
+    texts=(("audio", "<sound>"),),
+    processor="audioflamingo3.processing_audioflamingo3:AudioFlamingo3Processor",
+)
+MUSIC_FLAMINGO = Media(
+    audio_form="wrapped",
+    texts=(
+        ("audio", "<sound>"),
+        ("audio_start", "<|sound_bos|>"),
+        ("audio_end", "<|sound_eos|>"),
+    ),
+    boundary="expansion",
+    processor="musicflamingo.processing_musicflamingo:MusicFlamingoProcessor",
+)
+GEMMA3N = Media(
+    audio_form="paragraph",
+    texts=(
+        ("audio", "<audio_soft_token>"),
+        ("audio_start", "<start_of_audio>"),
+        ("audio_end", "<end_of_audio>"),
+    ),
+    boundary="expansion",
+    processor="gemma3n.processing_gemma3n:Gemma3nProcessor",
+)
+GRANITE = Media(
+    audio_form="run",
+    texts=(("audio", "<|audio|>"),),
+    processor="granite_speech.processing_granite_speech:GraniteSpeechProcessor",
 )

@@ -92,13 +92,15 @@ class Media:
     video_form : {"run", "seconds_first", "seconds_last", "clock", "none"}
         What replaces the placeholder of a video: a run; for each frame its time and a run
         between boundary tokens, or the run and then its time; minutes and seconds before it.
+    audio_form : {"run", "wrapped", "paragraph", "none"}
+        What replaces the placeholder of a clip, as for images.
     seconds_format : str
         Format of a frame's time in seconds.
     texts : tuple of (str, str)
         Name of a token id to its text, for the names that the forms use.
     boundary : {"prompt", "expansion", "none"}
-        Who writes the tokens around an image: whoever writes the prompt, the expansion, or
-        nobody because the family has none.
+        Who writes the tokens around an image or a clip: whoever writes the prompt, the
+        expansion, or nobody because the family has none.
     processor : str
         transformers' processor, as ``module:Class`` below ``transformers.models``.
     sampling : Sampling or None
@@ -109,11 +111,17 @@ class Media:
     video_resize: Resize | None = None
     image_form: Literal["run", "rows", "wrapped", "paragraph", "none"] = "none"
     video_form: Literal["run", "seconds_first", "seconds_last", "clock", "none"] = "none"
+    audio_form: Literal["run", "wrapped", "paragraph", "none"] = "none"
     seconds_format: str = ""
     texts: tuple[tuple[str, str], ...] = ()
     boundary: Literal["prompt", "expansion", "none"] = "none"
     processor: str = ""
     sampling: Sampling | None = None
+
+    @property
+    def placeholders(self) -> bool:
+        """Whether prompts of the family hold placeholders that are described."""
+        return (self.image_form, self.audio_form) != ("none", "none")
 
     def text(self, name: str) -> str:
         """The text of a token.

@@ -122,9 +122,15 @@ def _text_positions(
     )
 
 
-def _speech(name: str, audio: Audio, module: str = "") -> Family:
+def _speech(
+    name: str,
+    audio: Audio,
+    module: str = "",
+    media: Media | None = None,
+    token_ids: TokenIds | None = None,
+) -> Family:
     """Families of which only the audio is described."""
-    row = _text_positions(name, TokenIds(), Media(), audio=audio)
+    row = _text_positions(name, token_ids or TokenIds(), media or Media(), audio=audio)
     return replace(row, source=f"transformers.models.{module or name}", positions="none")
 
 
@@ -140,10 +146,11 @@ def _omni(
     audio: Audio,
     tokens_per_second: float,
     audio_in_video: Literal["chunks", "merge"],
+    media: Media,
 ) -> Family:
     """Groups M9 and M10: 3-D positions of prompts that also hold audio."""
     return replace(
-        _speech(name, audio),
+        _speech(name, audio, media=media),
         time="seconds",
         spatial_merge_size=2,
         tokens_per_second=tokens_per_second,
@@ -232,6 +239,8 @@ ROWS: tuple[Family, ...] = (
             audio=258881,
             vision_start=255999,
             vision_end=258882,
+            audio_start=256000,
+            audio_end=258883,
             pad=0,
             eos=1,
         ),
@@ -242,8 +251,17 @@ ROWS: tuple[Family, ...] = (
     ),
     _text_positions(
         "gemma3n",
-        TokenIds(image=262145, audio=262273, vision_start=255999, vision_end=262144, pad=0, eos=1),
-        Media(),
+        TokenIds(
+            image=262145,
+            audio=262273,
+            vision_start=255999,
+            vision_end=262144,
+            audio_start=256000,
+            audio_end=262272,
+            pad=0,
+            eos=1,
+        ),
+        expansions.GEMMA3N,
         fusing.GEMMA3N,
         "Gemma3nModel",
         encoders.GEMMA3N,
@@ -251,8 +269,8 @@ ROWS: tuple[Family, ...] = (
     _text_positions("llava", TokenIds(image=32000), Media(), fusing.ONE_KIND, "LlavaModel"),
     _text_positions(
         "qwen2_audio",
-        TokenIds(audio=151646),
-        Media(),
+        TokenIds(audio=151646, audio_start=151647, audio_end=151648),
+        expansions.QWEN2_AUDIO,
         fusing.AUDIO,
         "Qwen2AudioModel",
         encoders.TWO_STEPS,
@@ -280,13 +298,37 @@ ROWS: tuple[Family, ...] = (
     _text("qwen3", pad=151643, eos=151645),
     _text("phi3", pad=32000, eos=32000),
     _text("gemma3_text", pad=0, eos=1, module="gemma3"),
-    _omni("qwen2_5_omni", _QWEN2_5_OMNI, encoders.TWO_STEPS_LONG, 25.0, "chunks"),
-    _speech("audioflamingo3", encoders.TEN_MINUTES),
-    _speech("musicflamingo", encoders.TEN_MINUTES),
+    _omni(
+        "qwen2_5_omni",
+        _QWEN2_5_OMNI,
+        encoders.TWO_STEPS_LONG,
+        25.0,
+        "chunks",
+        expansions.QWEN2_5_OMNI,
+    ),
+    _speech(
+        "audioflamingo3",
+        encoders.TEN_MINUTES,
+        media=expansions.AUDIO_FLAMINGO,
+        token_ids=TokenIds(audio=151669),
+    ),
+    _speech(
+        "musicflamingo",
+        encoders.TEN_MINUTES,
+        media=expansions.MUSIC_FLAMINGO,
+        token_ids=TokenIds(audio=151669, audio_start=151670, audio_end=151671),
+    ),
     _speech("voxtral", encoders.VOXTRAL),
     # positions a second: the processor and the released checkpoints; the config class says 25
-    _omni("qwen3_omni_moe", _QWEN3_OMNI, encoders.WINDOWS_OF_100, 13.0, "merge"),
-    _speech("qwen3_asr", encoders.WINDOWS_OF_100),
+    _omni(
+        "qwen3_omni_moe", _QWEN3_OMNI, encoders.WINDOWS_OF_100, 13.0, "merge", expansions.QWEN3_OMNI
+    ),
+    _speech(
+        "qwen3_asr",
+        encoders.WINDOWS_OF_100_ASR,
+        media=expansions.QWEN3_ASR,
+        token_ids=TokenIds(audio=151676),
+    ),
     _speech("parakeet_ctc", encoders.PARAKEET, "parakeet"),
     _speech("nemotron_asr_streaming", encoders.NEMOTRON),
     _speech("nemotron3_5_asr", encoders.NEMOTRON),
@@ -306,7 +348,12 @@ ROWS: tuple[Family, ...] = (
     _speech("seamless_m4t_v2", encoders.SEAMLESS),
     _speech("moonshine", encoders.MOONSHINE),
     _speech("moonshine_streaming", encoders.MOONSHINE_STREAMING),
-    _speech("granite_speech", encoders.GRANITE),
+    _speech(
+        "granite_speech",
+        encoders.GRANITE,
+        media=expansions.GRANITE,
+        token_ids=TokenIds(audio=49155),
+    ),
 )
 
 ALIASES: dict[str, str] = {

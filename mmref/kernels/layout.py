@@ -14,6 +14,7 @@ COLUMNS = 11
 
 # kinds of span, and of placeholder
 TEXT, IMAGE, VIDEO = 0, 1, 2
+AUDIO = 3  # in the layouts of expansions alone: no scan finds it
 
 # columns of the fault record
 FAULT_CODE, FAULT_ROW, FAULT_KIND, FAULT_ITEM, FAULT_START, FAULT_STOP = range(6)

@@ -157,6 +157,14 @@ def token_corners() -> dict[str, Case]:
         ),
         "over-an-hour": token_case("<|video|>", "gemma4", videos=[[3, 90, 90]], video_fps=0.0005),
         "many-tiles": token_case("<|image|>", "phi4_multimodal", images=[[3000, 500]]),
+        "clips-of-a-batch": token_case("<|audio_pad|>" * 3, "qwen3_asr", audio=[1, 8961, 16001]),
+        "video-with-its-sound": token_case(
+            "<|VIDEO|><|AUDIO|>",
+            "qwen2_5_omni",
+            videos=[[8, 56, 56]],
+            audio=[40000, 2000],
+            use_audio_in_video=1,
+        ),
         "longest-edge": token_case("[IMG][IMG]", "mistral3", images=[[1541, 3], [3000, 2999]]),
     }
 

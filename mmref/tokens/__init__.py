@@ -49,6 +49,9 @@ REFUSALS: dict[str, str] = {
     "fewer-placeholders-than-items": "media without a placeholder",
     "nested-placeholder": "a placeholder inside the markers of another medium",
     "boundary-missing": "a video outside the markers that its family needs",
+    "audio-and-lengths": "samples and frames of clips at once",
+    "clip-without-tokens": "a clip so short that nothing stands for it",
+    "audio-in-video-not-supported": "videos with their own sound, for a family without them",
     "not-an-expansion": "an expanded prompt that is not what `expand` writes",
 }
 """Every way a prompt or its media can be refused, by the error's ``code``."""

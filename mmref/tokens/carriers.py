@@ -23,16 +23,18 @@ class Text:
     def __init__(self, row: Family) -> None:
         self.row = row
         media = row.media
-        self.placeholders: dict[str, Kind] = {media.text(_image_name(row)): "image"}
+        self.placeholders: dict[str, Kind] = {}
+        if media.image_form != "none":
+            self.placeholders[media.text(_image_name(row))] = "image"
+        if media.audio_form != "none":
+            self.placeholders[media.text("audio")] = "audio"
         if media.video_form != "none":
             self.placeholders[media.text("video")] = "video"
         texts = dict(media.texts)
         marks = [re.escape(texts[name]) for name in ("video_start", "video_end") if name in texts]
         self.found = re.compile("|".join([*map(re.escape, self.placeholders), *marks]))
-        fills = {texts["image"]: "image"} | (
-            {texts["video"]: "video"} if media.video_form not in ("none", "seconds_last") else {}
-        )
-        self.fills: dict[str, Kind] = fills  # type: ignore[assignment]
+        fills = {texts[kind]: kind for kind in _filled(row)}
+        self.fills: dict[str, Kind] = fills
         self.filled = re.compile("|".join([*map(re.escape, fills), *marks]))
         self.start, self.end = texts.get("video_start"), texts.get("video_end")
 
@@ -67,12 +69,16 @@ class Ids:
     def __init__(self, row: Family, token_ids: TokenIds, encode: Encode | None) -> None:
         self.row, self.token_ids, self.encode = row, token_ids, encode
         self.start, self.end = token_ids.video_start, token_ids.video_end
-        self.placeholders: dict[int, Kind] = {self.id(_image_name(row)): "image"}
-        self.fills: dict[int, Kind] = {self.id("image"): "image"}
+        self.placeholders: dict[int, Kind] = {}
+        if row.media.image_form != "none":
+            self.placeholders[self.id(_image_name(row))] = "image"
         if row.media.video_form != "none" and token_ids.video is not None:
             self.placeholders[token_ids.video] = "video"
-            if row.media.video_form != "seconds_last":
-                self.fills[token_ids.video] = "video"
+        audio_only = row.media.image_form == "none"
+        if row.media.audio_form != "none" and (audio_only or token_ids.audio is not None):
+            self.placeholders[self.id("audio")] = "audio"
+        ids = {kind: getattr(token_ids, kind) for kind in _filled(row)}
+        self.fills: dict[int, Kind] = {id_: kind for kind, id_ in ids.items() if id_ is not None}
 
     def id(self, name: str) -> int:
         """A token id that must be known."""
@@ -118,7 +124,7 @@ class Ids:
 
     def placeholder(self, kind: Kind) -> IntArray:
         """What stands for an item before expansion."""
-        return np.array([self.id("video" if kind == "video" else _image_name(self.row))])
+        return np.array([self.id(_image_name(self.row) if kind == "image" else kind)])
 
     @staticmethod
     def same(left: Any, right: Any) -> bool:
@@ -127,6 +133,15 @@ class Ids:
     @staticmethod
     def join(parts: Sequence[IntArray]) -> IntArray:
         return np.concatenate(parts)
+
+
+def _filled(row: Family) -> list[Kind]:
+    """The kinds whose own placeholder fills their items."""
+    media = row.media
+    found: list[Kind] = ["image"] if media.image_form != "none" else []
+    if media.video_form not in ("none", "seconds_last"):
+        found.append("video")
+    return [*found, "audio"] if media.audio_form != "none" else found
 
 
 def _image_name(row: Family) -> str:

@@ -15,8 +15,12 @@ from mmref.tokens.carriers import Ids
 from mmref.tokens.pieces import Item, Kind, pieces
 
 IntArray = npt.NDArray[np.int64]
-_TYPES = {"image": 1, "video": 2}
-_LAYOUT_KINDS = {"image": layout_kernel.IMAGE, "video": layout_kernel.VIDEO}
+_TYPES = {"image": 1, "video": 2, "audio": 3}
+_LAYOUT_KINDS = {
+    "image": layout_kernel.IMAGE,
+    "video": layout_kernel.VIDEO,
+    "audio": layout_kernel.AUDIO,
+}
 
 
 @dataclass(slots=True)
@@ -100,9 +104,13 @@ class Draft:
 
 
 def write_item(
-    row: Family, carrier: Ids, draft: Draft, kind: Kind, number: int, item: Item
+    row: Family, carrier: Ids, draft: Draft, number: int, item: Item, clip: int = -1
 ) -> None:
-    """The segments of an item, and a span for it, or for each of its frames."""
+    """The segments of an item, and a span for it, or for each of its frames or runs."""
+    kind = item.kind
+    if kind == "audio" or item.sound:
+        _write_runs(row, carrier, draft, number, item, clip)
+        return
     rule = row.media.image_resize if kind == "image" else row.media.video_resize
     merge = rule.merge_size  # type: ignore[union-attr]  # an item has a rule
     t, h, w = item.grid
@@ -128,3 +136,21 @@ def write_item(
             draft.span(kind, number, piece.frame, begun, (1, grid[1], grid[2]))
         elif at == inside[-1] and not by_frame:
             draft.span(kind, number, 0, begun, grid)
+
+
+def _write_runs(
+    row: Family, carrier: Ids, draft: Draft, number: int, item: Item, clip: int
+) -> None:
+    """A clip, or a video with its own sound, whose runs are spans of either kind."""
+    for piece in pieces(row, item):
+        if not piece.name:
+            ids = carrier.render(piece)
+            draft.copy(draft.add_source(ids), len(ids))
+            continue
+        sounds = piece.name == "audio"
+        begun, kind = draft.length, _TYPES["audio" if sounds else item.kind]
+        draft.run(carrier.id(piece.name), piece.count, kind if piece.of_item else 0)
+        if piece.of_item and sounds:
+            draft.span("audio", clip if item.sound else number, 0, begun, (1, 1, piece.count))
+        elif piece.of_item:
+            draft.span(item.kind, number, 0, begun, (1, 1, piece.count))

@@ -15,7 +15,8 @@ from mmref.families import Family, TokenIds
 from mmref.layout import Layout
 from mmref.tokens.carriers import Encode, Ids, Text
 from mmref.tokens.draft import Draft, write_item
-from mmref.tokens.pieces import Item, Kind, Piece, items_of, pieces
+from mmref.tokens.pieces import Item, Kind, Piece, pieces
+from mmref.tokens.waiting import Waiting, request
 
 __all__ = ["Expansion", "collapse", "expand"]
 
@@ -32,15 +33,19 @@ class Expansion:
         The family's name.
     images, videos : tuple of Item
         The items, measured, in order over the batch.
+    audio : tuple of Item
+        The clips, those that are the sound of a video among them.
+    use_audio_in_video : bool
+        Whether every video stands with its own sound.
     text : str or list of str or None
         The expanded text, in the form it was given; None for ids.
     input_ids, attention_mask, mm_token_type_ids : numpy.ndarray or None
-        int64, shape (batch, seq); None for text. Types: 0 text, 1 image, 2 video. Rows
-        are padded to one length.
+        int64, shape (batch, seq); None for text. Types: 0 text, 1 image, 2 video,
+        3 audio. Rows are padded to one length.
     layout : Layout or None
-        The spans; None for text.
+        The spans; None for text. A video with its own sound is a span for each run.
     boundary : {"prompt", "expansion", "none"}
-        Who writes the tokens around an image: the author of the prompt (a chat template),
+        Who writes the tokens around an image or a clip: the author of the prompt (a chat template),
         this expansion, or nobody because the family has none.
     """
 
@@ -53,6 +58,8 @@ class Expansion:
     mm_token_type_ids: IntArray | None = None
     layout: Layout | None = None
     boundary: Literal["prompt", "expansion", "none"] = "none"
+    audio: tuple[Item, ...] = ()
+    use_audio_in_video: bool = False
 
     @property
     def image_grid_thw(self) -> IntArray | None:
@@ -65,15 +72,27 @@ class Expansion:
         return _grids(self.videos)
 
     @property
+    def audio_lengths(self) -> IntArray | None:
+        """int64, shape (clips,), frames of each clip; None without clips."""
+        return np.array([clip.grid[0] for clip in self.audio], np.int64) if self.audio else None
+
+    @property
     def position_arguments(self) -> dict[str, Any]:
         """The arguments that `mmref.mrope.position_ids` takes, for families with 3-D positions."""
-        return {
+        found: dict[str, Any] = {
             "input_ids": self.input_ids,
             "attention_mask": self.attention_mask,
             "image_grid_thw": self.image_grid_thw,
             "video_grid_thw": self.video_grid_thw,
             "family": self.family,
         }
+        steps = [film.step for film in self.videos]
+        if steps and None not in steps:
+            found["second_per_grid_ts"] = steps
+        if families.get(self.family).positions == "omni":
+            found["audio_lengths"] = self.audio_lengths
+            found["use_audio_in_video"] = self.use_audio_in_video
+        return found
 
 
 def expand(
@@ -85,6 +104,10 @@ def expand(
     image_grid_thw: Any = None,
     video_grid_thw: Any = None,
     frame_seconds: Sequence[Sequence[float]] | None = None,
+    second_per_grid_ts: Sequence[float] | None = None,
+    audio: Sequence[int] | None = None,
+    audio_lengths: Sequence[int] | None = None,
+    use_audio_in_video: bool = False,
     encode: Encode | None = None,
     token_ids: TokenIds | None = None,
     padding_side: Literal["right", "left"] = "right",
@@ -107,6 +130,16 @@ def expand(
     frame_seconds : sequence of sequence of float, optional
         For each video the time of each frame in seconds, for families that write it.
         Default: 24 frames a second, which transformers assumes as well.
+    second_per_grid_ts : sequence of float, optional
+        For each video the seconds of a grid step; needed for videos with their own sound.
+    audio : sequence of int, optional
+        Samples of each clip at the family's own rate, in order over the batch, the sounds of
+        videos among them.
+    audio_lengths : sequence of int, optional
+        Frames of the feature extractor instead of samples.
+    use_audio_in_video : bool
+        Whether every video comes with its own sound: its placeholder takes a clip too, and
+        becomes both, mixed as `mmref.audio.interleave` says.
     encode : callable, optional
         Text to ids without special tokens, for prompts of ids in families that write text.
     token_ids : TokenIds, optional
@@ -128,9 +161,9 @@ def expand(
 
     Notes
     -----
-    Source: ``replace_image_token`` and ``replace_video_token`` of the family's processor in
-    transformers 5.24. Only the placeholder is replaced: tokens around it that the prompt
-    holds stay, and `Expansion.boundary` says who writes them.
+    Source: ``replace_image_token``, ``replace_video_token`` and ``replace_audio_token`` of
+    the family's processor in transformers 5.24. Only the placeholder is replaced: tokens
+    around it that the prompt holds stay, and `Expansion.boundary` says who writes them.
 
     Examples
     --------
@@ -141,19 +174,25 @@ def expand(
     ...        token_ids=ids).input_ids.tolist()
     [[5, 10, 10, 10, 10, 6]]
     """
-    row, found = _request(family, images, videos, image_grid_thw, video_grid_thw, frame_seconds)
+    row = _row(family)
+    waiting = request(
+        row,
+        images=images,
+        videos=videos,
+        image_grid_thw=image_grid_thw,
+        video_grid_thw=video_grid_thw,
+        frame_seconds=frame_seconds,
+        second_per_grid_ts=second_per_grid_ts,
+        audio=audio,
+        audio_lengths=audio_lengths,
+        use_audio_in_video=use_audio_in_video,
+    )
     texts = _texts(prompt)
     if texts is not None:
-        expanded = _expand_texts(row, texts, found)
-        return Expansion(
-            row.name,
-            tuple(found["image"]),
-            tuple(found["video"]),
-            text=expanded[0] if isinstance(prompt, str) else expanded,
-            boundary=row.media.boundary,
-        )
+        expanded = _expand_texts(row, texts, waiting)
+        return _expansion(row, waiting, text=expanded[0] if isinstance(prompt, str) else expanded)
     carrier = Ids(row, row.token_ids if token_ids is None else token_ids, encode)
-    return _expand_ids(row, _rows(prompt), found, carrier, padding_side)
+    return _expand_ids(row, _rows(prompt), waiting, carrier, padding_side)
 
 
 def collapse(
@@ -165,6 +204,10 @@ def collapse(
     image_grid_thw: Any = None,
     video_grid_thw: Any = None,
     frame_seconds: Sequence[Sequence[float]] | None = None,
+    second_per_grid_ts: Sequence[float] | None = None,
+    audio: Sequence[int] | None = None,
+    audio_lengths: Sequence[int] | None = None,
+    use_audio_in_video: bool = False,
     encode: Encode | None = None,
     token_ids: TokenIds | None = None,
     attention_mask: Any = None,
@@ -177,7 +220,9 @@ def collapse(
         An expanded prompt or a batch of them.
     family : str
         A name of ``families.names("tokens")``, or an alias.
-    images, videos, image_grid_thw, video_grid_thw, frame_seconds, encode, token_ids
+    images, videos, image_grid_thw, video_grid_thw, frame_seconds, second_per_grid_ts
+        As for `expand`.
+    audio, audio_lengths, use_audio_in_video, encode, token_ids
         As for `expand`.
     attention_mask : array_like of bool or 0/1, shape (batch, seq), optional
         Tokens that exist; the others are dropped.
@@ -202,13 +247,24 @@ def collapse(
     ...          token_ids=ids)
     [[5, 10, 6]]
     """
-    row, found = _request(family, images, videos, image_grid_thw, video_grid_thw, frame_seconds)
-    queues = {kind: iter(list(enumerate(items))) for kind, items in found.items()}
+    row = _row(family)
+    waiting = request(
+        row,
+        images=images,
+        videos=videos,
+        image_grid_thw=image_grid_thw,
+        video_grid_thw=video_grid_thw,
+        frame_seconds=frame_seconds,
+        second_per_grid_ts=second_per_grid_ts,
+        audio=audio,
+        audio_lengths=audio_lengths,
+        use_audio_in_video=use_audio_in_video,
+    )
     texts = _texts(prompt)
     if texts is not None:
         carrier: Text | Ids = Text(row)
         lines: list[Any] = [
-            "".join(_collapsed(carrier, text, queues, at)) for at, text in enumerate(texts)
+            "".join(_collapsed(carrier, text, waiting, at)) for at, text in enumerate(texts)
         ]
     else:
         carrier = Ids(row, row.token_ids if token_ids is None else token_ids, encode)
@@ -217,31 +273,36 @@ def collapse(
             mask = np.atleast_2d(np.asarray(attention_mask)) != 0
             rows = [line[kept] for line, kept in zip(rows, mask, strict=True)]
         lines = [
-            np.concatenate(list(_collapsed(carrier, line, queues, at))).tolist()
+            np.concatenate(list(_collapsed(carrier, line, waiting, at))).tolist()
             for at, line in enumerate(rows)
         ]
-    for kind, queue in queues.items():
-        left = next(queue, None)
-        if left is not None:
-            raise _too_few(kind, left[0], len(found[kind]))
+    waiting.check_all_used()
     return lines[0] if isinstance(prompt, str) else lines
 
 
-def _request(
-    family: str, images: Any, videos: Any, image_grid: Any, video_grid: Any, seconds: Any
-) -> tuple[Family, dict[Kind, list[Item]]]:
+def _row(family: str) -> Family:
     row = families.get(family)
-    if row.media.image_form == "none":
+    if not row.media.placeholders:
         raise RefusedMedia(
             "kind-not-supported",
             where="family",
-            got=f"{row.name}, whose prompts hold no placeholders",
+            got=f"{row.name}, whose prompts hold no placeholders that are described",
             expected=f"one of {', '.join(families.names('tokens'))}",
         )
-    return row, {
-        "image": items_of(row, "image", images, image_grid),
-        "video": items_of(row, "video", videos, video_grid, seconds),
-    }
+    return row
+
+
+def _expansion(row: Family, waiting: Waiting, **parts: Any) -> Expansion:
+    items = waiting.items
+    return Expansion(
+        row.name,
+        tuple(items["image"]),
+        tuple(items["video"]),
+        audio=tuple(items["audio"]),
+        use_audio_in_video=waiting.sounding,
+        boundary=row.media.boundary,
+        **parts,
+    )
 
 
 def _texts(prompt: Any) -> list[str] | None:
@@ -273,11 +334,10 @@ def _rows(prompt: Any) -> list[IntArray]:
 def _placed(
     carrier: Text | Ids,
     line: Any,
-    counts: dict[Kind, int],
-    found: dict[Kind, list[Item]],
+    waiting: Waiting,
     number: int,
-) -> Iterator[tuple[int, int, Kind, int]]:
-    """The placeholders of a row with their items: (start, stop, kind, item)."""
+) -> Iterator[tuple[int, int, tuple[int, Item, int]]]:
+    """The placeholders of a row: start, stop, and what `Waiting.take` says of its item."""
     markers = carrier.row.media_kinds == "by_video_markers"
     depth = 0
     for start, stop, kind in carrier.marks(line, expanded=False):
@@ -294,88 +354,55 @@ def _placed(
                 expected="videos inside their markers, images outside",
                 hint="this family tells frames from images by the markers around them",
             )
-        item = counts[kind]
-        if item >= len(found[kind]):
-            raise RefusedMedia(
-                "more-placeholders-than-items",
-                where=f"row {number}, {unit} {start}",
-                got=f"{kind} placeholder {item}",
-                expected=f"none: {len(found[kind])} {kind}s are given",
-                hint="is the prompt expanded already, or does the user's own text hold the "
-                "placeholder's name? Encode user text so that it becomes ordinary tokens",
-            )
-        counts[kind] += 1
-        yield start, stop, kind, item
+        yield start, stop, waiting.take(kind, f"row {number}, {unit} {start}", expanded=False)
 
 
-def _too_few(kind: Kind, item: int, total: int) -> RefusedMedia:
-    return RefusedMedia(
-        "fewer-placeholders-than-items",
-        where=f"{kind} {item}",
-        got="no placeholder left for it",
-        expected=f"one for each of {total} {kind}s",
-        hint="was the prompt truncated?",
-    )
-
-
-def _expand_texts(row: Family, texts: list[str], found: dict[Kind, list[Item]]) -> list[str]:
+def _expand_texts(row: Family, texts: list[str], waiting: Waiting) -> list[str]:
     carrier = Text(row)
-    counts: dict[Kind, int] = {"image": 0, "video": 0}
     lines = []
     for number, text in enumerate(texts):
         parts, last = [], 0
-        for start, stop, kind, item in _placed(carrier, text, counts, found, number):
+        for start, stop, (_, item, _) in _placed(carrier, text, waiting, number):
             parts.append(text[last:start])
-            parts += [carrier.render(piece) for piece in pieces(row, found[kind][item])]
+            parts += [carrier.render(piece) for piece in pieces(row, item)]
             last = stop
         lines.append("".join([*parts, text[last:]]))
-    _check_all_used(counts, found)
+    waiting.check_all_used()
     return lines
-
-
-def _check_all_used(counts: dict[Kind, int], found: dict[Kind, list[Item]]) -> None:
-    for kind, items in found.items():
-        if counts[kind] < len(items):
-            raise _too_few(kind, counts[kind], len(items))
 
 
 def _expand_ids(
     row: Family,
     rows: list[IntArray],
-    found: dict[Kind, list[Item]],
+    waiting: Waiting,
     carrier: Ids,
     padding_side: str,
 ) -> Expansion:
     draft = Draft(list(rows), source_length=sum(len(line) for line in rows))
-    counts: dict[Kind, int] = {"image": 0, "video": 0}
     offset = 0
     for number, line in enumerate(rows):
         draft.begin()
         last = 0
-        for start, stop, kind, item in _placed(carrier, line, counts, found, number):
+        for start, stop, (at, item, clip) in _placed(carrier, line, waiting, number):
             draft.copy(offset + last, start - last)
-            write_item(row, carrier, draft, kind, item, found[kind][item])
+            write_item(row, carrier, draft, at, item, clip)
             last = stop
         draft.copy(offset + last, len(line) - last)
         draft.end()
         offset += len(line)
-    _check_all_used(counts, found)
+    waiting.check_all_used()
     ids, mask, types, layout = draft.finish(carrier.token_ids.pad or 0, padding_side)
-    return Expansion(
-        row.name,
-        tuple(found["image"]),
-        tuple(found["video"]),
+    return _expansion(
+        row,
+        waiting,
         input_ids=ids,
         attention_mask=mask,
         mm_token_type_ids=types,
         layout=layout,
-        boundary=row.media.boundary,
     )
 
 
-def _collapsed(
-    carrier: Any, line: Any, queues: dict[Kind, Iterator[tuple[int, Item]]], number: int
-) -> Iterator[Any]:
+def _collapsed(carrier: Any, line: Any, waiting: Waiting, number: int) -> Iterator[Any]:
     """The parts of a row with each item as one placeholder."""
     markers = carrier.row.media_kinds == "by_video_markers"
     depth, last = 0, 0
@@ -386,17 +413,9 @@ def _collapsed(
         if start < last:
             continue  # inside the item that was just read
         kind: Kind = "video" if markers and depth > 0 else mark
-        number_item = next(queues[kind], None)
         where = f"row {number}, {'character' if isinstance(line, str) else 'token'} {start}"
-        if number_item is None:
-            raise RefusedMedia(
-                "not-an-expansion",
-                where=where,
-                got=f"a placeholder after the last {kind}",
-                expected="none",
-                hint="mmref.tokens.diagnose names the likely cause",
-            )
-        parts = pieces(carrier.row, number_item[1])
+        at, item, _ = waiting.take(kind, where, expanded=True)
+        parts = pieces(carrier.row, item)
         lead_parts, rest = _split_lead(parts)
         lead = sum(len(carrier.render(piece)) for piece in lead_parts)
         whole = carrier.join([carrier.render(piece) for piece in [*lead_parts, *rest]])
@@ -406,7 +425,7 @@ def _collapsed(
                 "not-an-expansion",
                 where=where,
                 got="other tokens than those of the item",
-                expected=f"{kind} {number_item[0]}, {number_item[1].tokens} tokens",
+                expected=f"{kind} {at}, {item.tokens + item.sound} tokens",
                 hint="mmref.tokens.diagnose names the likely cause",
             )
         yield line[last:begin]

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
 
 from mmref import vision
 from mmref.arrays import to_numpy
+from mmref.audio import interleave
 from mmref.errors import RefusedMedia
 from mmref.families import Family, Resize
 
 __all__ = ["Item", "Piece", "items_of", "pieces"]
 
-Kind = Literal["image", "video"]
+Kind = Literal["image", "video", "audio"]
 _DEFAULT_RATE = 24.0  # frames a second where nobody says; transformers' processors assume it too
 _LONGEST = 1e9  # seconds
 _GRID_RULES = ("area", "area_lifted", "area_frames", "patch_budget", "longest_edge")
@@ -48,24 +50,30 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One image or video, measured.
+    """One image, video or clip, measured.
 
     Parameters
     ----------
-    kind : {"image", "video"}
+    kind : {"image", "video", "audio"}
         What it is.
     grid : tuple of int
-        Patches (t, h, w) before merging.
+        Patches (t, h, w) before merging; (frames, 1, 1) of a clip.
     tokens : int
         Tokens that belong to it.
     seconds : tuple of float
         The time of every sampled frame of a video, for the forms that write it.
+    step : float or None
+        Seconds of a grid step of a video, where they are given.
+    sound : int
+        Tokens of the sound that comes with a video and stands among its own.
     """
 
     kind: Kind
     grid: tuple[int, int, int]
     tokens: int
     seconds: tuple[float, ...] = ()
+    step: float | None = None
+    sound: int = 0
 
 
 def items_of(
@@ -117,7 +125,7 @@ def items_of(
             where="family",
             got=f"{kind}s for {row.name}",
             expected="a family that has them",
-            hint="its prompts hold no placeholders" if row.media.image_form == "none" else "",
+            hint="" if row.media.placeholders else "its prompts hold no placeholders",
         )
     found = []
     for number, entry in enumerate(sizes if has_sizes else _grid_rows(grids, kind)):
@@ -153,7 +161,32 @@ def pieces(row: Family, item: Item) -> list[Piece]:
     """
     if item.kind == "image":
         return _image(row, item)
-    return _video(row, item)
+    if item.kind == "audio":
+        return _clip(row, item)
+    return _sounding(row, item) if item.sound else _video(row, item)
+
+
+def _clip(row: Family, item: Item) -> list[Piece]:
+    run = Piece("audio", item.tokens, of_item=True)
+    if row.media.audio_form == "run":
+        return [run]
+    wrapped = [Piece("audio_start"), run, Piece("audio_end")]
+    if row.media.audio_form == "wrapped":
+        return wrapped
+    blank = Piece("", text="\n\n")
+    return [blank, *wrapped, blank]
+
+
+def _sounding(row: Family, item: Item) -> list[Piece]:
+    """A video with its own sound: runs of both kinds between the tokens around audio."""
+    assert item.step is not None
+    of_audio = interleave(item.grid, item.sound, family=row.name, seconds=item.step)
+    bounds = [0, *(np.flatnonzero(np.diff(of_audio)) + 1).tolist(), len(of_audio)]
+    runs = [
+        Piece("audio" if of_audio[start] else "video", stop - start, of_item=True)
+        for start, stop in pairwise(bounds)
+    ]
+    return [Piece("audio_start"), *runs, Piece("audio_end")]
 
 
 def _image(row: Family, item: Item) -> list[Piece]:

@@ -47,5 +47,7 @@ def frames(samples: int, row: Audio) -> int:
         return 0
     if framing.longest:
         samples = min(samples, framing.longest)
+    if samples:
+        samples = max(samples, framing.shortest)
     last = samples + framing.padding - framing.window
     return sum(1 for _ in range(0, last + 1, framing.hop))

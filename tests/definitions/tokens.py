@@ -11,20 +11,55 @@ GLM = ("glm4v", "glm4v_moe", "glm46v", "glm_ocr")
 QWEN3 = ("qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe")
 
 
-def expand(family, words, images, videos):
-    """Replace "image" and "video" words; items are (steps, rows, columns, times)."""
-    images, videos = list(images), list(videos)
+def expand(family, words, images, videos, clips=(), step_seconds=None):
+    """Replace "image", "video" and "audio" words.
+
+    Items are (steps, rows, columns, times), clips are counts; with ``step_seconds``, the
+    seconds of a grid step, every video takes a clip as well.
+    """
+    images, videos, clips = list(images), list(videos), list(clips)
     out = []
     for word in words:
         if word == "image":
             out += image(family, *images.pop(0))
+        elif word == "audio":
+            out += clip(family, clips.pop(0))
+        elif word == "video" and step_seconds is not None:
+            steps, rows, columns, _ = videos.pop(0)
+            out += sounding(family, steps, rows * columns, clips.pop(0), step_seconds)
         elif word == "video":
             out += video(family, *videos.pop(0))
         else:
             out.append(word)
     assert not images
     assert not videos
+    assert not clips
     return out
+
+
+def clip(family, count):
+    cells = ["audio"] * count
+    if family == "gemma3n":
+        return [*"\n\n", "audio_start", *cells, "audio_end", *"\n\n"]
+    if family in ("gemma4", "musicflamingo"):
+        return ["audio_start", *cells, "audio_end"]
+    return cells
+
+
+def sounding(family, steps, cells, count, step_seconds):
+    """Tokens sorted by when they begin: by chunks of fifty positions, or by time."""
+    rate = {"qwen2_5_omni": 25.0, "qwen3_omni_moe": 13.0}[family]
+    tokens = []
+    for kind, times in (
+        ("video", [step * step_seconds * rate for step in range(steps) for _ in range(cells)]),
+        ("audio", list(range(count))),
+    ):
+        chunk = 0
+        for time in times:
+            chunk += time >= 50 * (chunk + 1)
+            first = chunk if family == "qwen2_5_omni" else time
+            tokens.append((first, kind != "video", kind))
+    return ["audio_start", *(token[2] for token in sorted(tokens)), "audio_end"]
 
 
 def image(family, _steps, rows, columns, _times):
@@ -41,7 +76,7 @@ def image(family, _steps, rows, columns, _times):
 
 
 def video(family, steps, rows, columns, times):
-    if family in ("qwen2_vl", "qwen2_5_vl"):
+    if family in ("qwen2_vl", "qwen2_5_vl", "qwen2_5_omni", "qwen3_omni_moe"):
         return ["video"] * (steps * rows * columns)
     out = []
     for step in range(steps):

@@ -17,6 +17,7 @@ from mmref.probes import vocabulary
 from mmref.testing.strategies import tokens as strategies
 
 FAMILIES = families.names("tokens")
+SIZES = ("images", "videos", "audio")
 GRID_FAMILIES = [name for name in FAMILIES if families.get(name).positions == "3d"]
 
 
@@ -30,6 +31,15 @@ def media(case: Case) -> dict[str, Any]:
         found["videos"] = [tuple(size) for size in videos.tolist()]
         rate = float(case.scalars.get("video_fps", 24.0))  # type: ignore[arg-type]
         found["frame_seconds"] = [[at / rate for at in range(t)] for t, _, _ in found["videos"]]
+    if "audio_sizes" in case.arrays:
+        found["audio"] = case.arrays["audio_sizes"][:, 0].tolist()
+    if case.scalars.get("use_audio_in_video"):
+        found["use_audio_in_video"] = True
+    if videos is not None and families.get(case.family).positions == "omni":
+        rate = float(case.scalars.get("video_fps", 24.0))  # type: ignore[arg-type]
+        found["second_per_grid_ts"] = [2 / rate] * len(found["videos"])
+    elif found.get("use_audio_in_video"):
+        found["second_per_grid_ts"] = []
     return found
 
 
@@ -68,14 +78,15 @@ def test_expansion(family: str) -> None:
         assert tokens.collapse(kept, **by_id) == prompt
         assert tokens.collapse(texts, **arguments) == list(case.texts)
 
-        sizes = {name: arguments[name] for name in ("images", "videos") if name in arguments}
+        sizes = {name: arguments[name] for name in SIZES if name in arguments}
         counts = tokens.count(family, **sizes)
         assert counts.total == int((types > 0).sum())
-        of_kind = dict.fromkeys(("image", "video", "text"), 0)
+        of_kind = dict.fromkeys(("image", "video", "text", "audio"), 0)
         for span in spans:
             of_kind[span.kind] += span.tokens
         assert of_kind["image"] == sum(counts.images)
         assert of_kind["video"] == sum(counts.videos)
+        assert of_kind["audio"] == sum(counts.audio)
         assert sum(of_kind.values()) == int(mask.sum())
 
         if row.positions == "3d" and ids.size:
@@ -83,6 +94,11 @@ def test_expansion(family: str) -> None:
             scanned = layout.scan(**expanded.position_arguments, **given_ids)
             assert_same(scanned.table, spans.table)
             mrope.position_ids(**expanded.position_arguments, **given_ids)
+        if row.positions == "omni" and ids.size and in_blocks(case, row):
+            found_positions = mrope.position_ids(
+                **expanded.position_arguments, token_ids=words.token_ids
+            )
+            assert found_positions.position_ids.shape == (3, *ids.shape)
         left = tokens.expand(prompt, **by_id, padding_side="left")
         assert left.input_ids is not None
         assert tokens.collapse(left.input_ids, **by_id, attention_mask=left.attention_mask) == (
@@ -92,7 +108,8 @@ def test_expansion(family: str) -> None:
             scanned = layout.scan(**left.position_arguments, token_ids=words.token_ids)
             assert left.layout is not None
             assert_same(scanned.table, left.layout.table)
-        if not case.arrays.get("video_sizes", np.empty(0)).size and ids.size:
+        visual = {"video_sizes", "audio_sizes"}.isdisjoint(case.arrays)
+        if visual and row.media.image_form != "none" and ids.size:
             found = tokens.diagnose(
                 ids,
                 family=family,
@@ -103,6 +120,23 @@ def test_expansion(family: str) -> None:
             assert found.fits
 
     check()
+
+
+def in_blocks(case: Case, row: families.Family) -> bool:
+    """Whether every item of a prompt stands between its marks, as positions need it."""
+    texts = dict(row.media.texts)
+    for kind in ("image", "video", "audio"):
+        marks = "audio" if kind == "audio" else "vision"
+        around = texts[f"{marks}_start"], texts[kind], texts[f"{marks}_end"]
+        for text in case.texts:
+            if text.count("".join(around)) != text.count(texts[kind]):
+                return False
+            if text.count(around[0]) != text.count(around[2]):
+                return False
+    marks = [texts[name] for name in texts if name.endswith(("start", "end"))]
+    joined = "".join(case.texts)
+    blocks = sum(joined.count(texts[kind]) for kind in ("image", "video", "audio"))
+    return sum(joined.count(mark) for mark in marks) == 2 * blocks
 
 
 def defined(case: Case, words: vocabulary.Vocabulary) -> list[list[int]]:
@@ -118,6 +152,9 @@ def defined(case: Case, words: vocabulary.Vocabulary) -> list[list[int]]:
         items["video"].append(measured(case.family, size[1:], size[0], times))
     names = {number: name for name, number in words.token_ids.as_dict().items()}
     placeholder = "vision_start" if case.family == "gemma3" else "image"
+    clips = list(tokens.count(case.family, audio=given_media.get("audio", [])).audio)
+    steps = given_media.get("second_per_grid_ts", [])
+    step_seconds = steps[0] if steps and "use_audio_in_video" in given_media else None
     lines = []
     for ids in rows_of(case):
         line = []
@@ -127,7 +164,9 @@ def defined(case: Case, words: vocabulary.Vocabulary) -> list[list[int]]:
         used = sum(word == "image" for word in line), sum(word == "video" for word in line)
         images = [items["image"].pop(0) for _ in range(used[0])]
         videos = [items["video"].pop(0) for _ in range(used[1])]
-        found = definition.expand(case.family, line, images, videos)
+        films = len(videos) if step_seconds is not None else 0
+        heard = [clips.pop(0) for _ in range(sum(word == "audio" for word in line) + films)]
+        found = definition.expand(case.family, line, images, videos, heard, step_seconds)
         numbers = words.token_ids.as_dict()
         lines.append(
             [

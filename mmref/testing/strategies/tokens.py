@@ -69,7 +69,11 @@ def _accepted(draw: Draw, rows: Sequence[Family]) -> Case:
     row = draw(st.sampled_from([*rows, *(row for row in rows if row.genai_type)]))
     other = pictures.model_type(row.name) is not None  # the engine has a processor for it
     media = row.media
-    kinds = ["text", "image"]
+    kinds = ["text"]
+    if media.image_form != "none":
+        kinds.append("image")
+    if media.audio_form != "none":
+        kinds += ["audio", "text" if media.image_form != "none" else "audio"]
     if media.video_form != "none":
         kinds.append("video")
     if other and "vision_start" in dict(media.texts):
@@ -78,19 +82,51 @@ def _accepted(draw: Draw, rows: Sequence[Family]) -> Case:
         kinds.append("turn")
     images: list[list[int]] = []
     videos: list[list[int]] = []
-    texts = []
+    clips: list[list[int]] = []
+    sounding = row.positions == "omni" and draw(st.booleans())
+    texts: list[str] = []
+
+    def write(kind: str) -> str:
+        if kind == "audio" or (kind == "video" and sounding):
+            clips.append([draw(_clip_of(row))])
+        if kind == "audio":
+            return _around(draw, row)
+        return _piece(draw, row, kind, images, videos)
+
     for _ in range(draw(st.sampled_from([0, 1, 1, 1, 1, 1, 2, 2]))):
         parts = []
         for kind in draw(st.lists(st.sampled_from(kinds), max_size=4)):
-            parts.append(_piece(draw, row, kind, images, videos))
+            parts.append(write(kind))
         texts.append("".join(parts))
     if not texts:  # many items, some of them next to each other
-        items = [kind for kind in dict.fromkeys(kinds) if kind in ("image", "video")]
+        items = [kind for kind in dict.fromkeys(kinds) if kind in ("image", "video", "audio")]
         count = draw(st.integers(0, 8))
         for kind in draw(st.lists(st.sampled_from(items), min_size=count, max_size=count)):
-            texts.append(_piece(draw, row, kind, images, videos) + draw(st.sampled_from(["", "a"])))
+            texts.append(write(kind) + draw(st.sampled_from(["", "a"])))
         texts = ["".join(texts)]
-    return _case(draw, row, texts, images, videos)
+    case = _case(draw, row, texts, images, videos)
+    arrays, scalars = dict(case.arrays), dict(case.scalars)
+    if clips:
+        arrays["audio_sizes"] = np.array(clips, np.int64)
+    if sounding:
+        scalars["use_audio_in_video"] = 1
+    return Case(row.name, arrays, scalars, subject="tokens")
+
+
+def _clip_of(row: Family) -> st.SearchStrategy[int]:
+    """Samples that make at least one token, around the corners of the framing."""
+    whole = st.integers(3, 130)  # frames
+    return st.one_of(
+        st.integers(641, 20_000),
+        st.builds(lambda frames, more: 160 * frames + 161 + more, whole, st.integers(-1, 1)),
+    )
+
+
+def _around(draw: Draw, row: Family) -> str:
+    words = dict(row.media.texts)
+    if row.media.boundary != "prompt" or draw(st.integers(0, 6)) == 0:
+        return words["audio"]
+    return f"{words['audio_start']}{words['audio']}{words['audio_end']}"
 
 
 def _piece(
@@ -148,7 +184,8 @@ def _case(
     return Case(row.name, arrays, scalars, subject="tokens")
 
 
-def _placeholder(row: Family, kind: str = "image") -> str:
+def _placeholder(row: Family, kind: str = "") -> str:
+    kind = kind or ("audio" if row.media.image_form == "none" else "image")
     if kind == "image" and row.media.image_form == "paragraph":
         return row.media.text("vision_start")
     return row.media.text(kind)
@@ -171,7 +208,19 @@ def _stray(draw: Draw, row: Family, case: Case) -> Case:
 
 
 def _unused(draw: Draw, row: Family, case: Case) -> Case:
+    if row.media.image_form == "none":
+        return _with_clip(case, 20_000)
     return _with_image(case, [56, 56])
+
+
+def _with_clip(case: Case, samples: int, text: str = "") -> Case:
+    sizes = case.arrays.get("audio_sizes", np.empty((0, 1), np.int64))
+    arrays = {**case.arrays, "audio_sizes": np.concatenate([sizes, [[samples]]])}
+    return _changed(case, arrays, text)
+
+
+def _empty_clip(draw: Draw, row: Family, case: Case) -> Case:
+    return _with_clip(case, 0, row.media.text("audio"))
 
 
 def _thin(draw: Draw, row: Family, case: Case) -> Case:
@@ -225,9 +274,13 @@ FAULTS: dict[str, tuple[Callable[[Family], bool], Callable[[Draw, Family, Case],
         lambda row: _rule(row) == "longest_edge",
         lambda draw, row, case: _with_image(case, [1, 4000], _placeholder(row)),
     ),
-    "size-not-positive": (lambda row: _rule(row) != "fixed", _empty),
+    "size-not-positive": (lambda row: _rule(row) not in ("fixed", ""), _empty),
     "too-few-frames": (lambda row: row.media.video_form.startswith("seconds"), _short),
     "nested-placeholder": (_markers, _image_in_markers),
+    "clip-without-tokens": (
+        lambda row: row.media.audio_form not in ("none", "paragraph"),
+        _empty_clip,
+    ),
     "boundary-missing": (_markers, _video_without_markers),
 }
 """Code of the refusal to (families that can have it, how it is made)."""
