@@ -10,7 +10,9 @@ import numpy.typing as npt
 from mmref.arrays import row_numbers
 from mmref.audio.interleave import chunks, merged
 from mmref.differences.rules import OmniRules
+from mmref.layout import Layout
 from mmref.omni.prompt import OmniPrompt, Segment, read, refuse
+from mmref.omni.spans import layout_of
 from mmref.positions import Positions
 from mmref.refusals import require_reference
 
@@ -74,9 +76,12 @@ class OmniPositions(Positions):
         return found
 
     @property
-    def layout(self) -> Any:
-        """Not described for these families: spans know no audio."""
-        raise refuse("omni-not-supported", "layout", "not described for families with audio")
+    def layout(self) -> Layout:
+        """The spans that were placed, counted from the first token of this stretch.
+
+        Start and end tokens are text; a video with its own sound is a span for each run.
+        """
+        return layout_of(self._required("layout"))
 
     def extend(
         self,

@@ -28,7 +28,6 @@ REFUSALS: dict[str, str] = {
     "omni-audio-lengths": "lengths of audio that are none, or of which one makes no token",
     "omni-seconds": "videos without their seconds, or a time beyond int32",
     "omni-audio-not-used": "audio lengths for a family that counts no audio",
-    "omni-not-supported": "what the positions of these families do not have: a layout",
     "omni-cut": "a rewind to inside a block",
     "omni-grid": "a grid value below one, not divided by the merge size, or an image with frames",
 }
@@ -43,7 +42,6 @@ _EXPECTED = {
     "omni-grid": "positive values, h and w divided by the merge size, t = 1 for an image",
     "mask-value": "bool or 0/1",
     "token-ids-missing": "seven different ids",
-    "omni-not-supported": "position_ids",
     "omni-cut": "a cut between blocks, or in text",
 }
 

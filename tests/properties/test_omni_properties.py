@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmref import families, mrope
+from mmref import families, mrope, tokens
 from mmref.case import Case
 from mmref.errors import RefusedPrompt
 from mmref.testing.strategies import omni as strategies
@@ -131,3 +131,40 @@ def test_text_that_goes_on_is_counted_from_where_it_began() -> None:
     whole = first.extend(np.full((1, 180), 20))
     assert np.array_equal(np.concatenate(pieces, axis=2), whole.position_ids)
     assert np.array_equal(first.next_positions(180), whole.position_ids)
+
+
+@given(strategies.accepted(NAMES))
+def test_spans_cover_the_tokens_of_their_kind(case: Case) -> None:
+    ids = case.arrays["input_ids"]
+    keep = case.arrays.get("attention_mask", np.ones_like(ids)) != 0
+    kinds = {definition.IMAGE: "image", definition.VIDEO: "video", definition.AUDIO: "audio"}
+    seen = np.zeros(ids.shape, np.int64)
+    for span in answer(case).layout:
+        inside = np.zeros(ids.shape, bool)
+        inside[span.row, span.start : span.stop] = keep[span.row, span.start : span.stop]
+        assert inside.sum() == span.tokens
+        assert {kinds.get(token, "text") for token in ids[inside].tolist()} == {span.kind}
+        seen += inside
+    assert np.array_equal(seen, keep.astype(np.int64))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_layout_of_a_prompt_is_that_of_its_expansion(name: str) -> None:
+    ids = families.TokenIds(
+        image=10, video=11, vision_start=12, vision_end=13, audio=14, audio_start=15, audio_end=16
+    )
+    expanded = tokens.expand(
+        [[20, 12, 11, 13, 21], [12, 10, 13, 15, 14, 16, 20]],
+        family=name,
+        image_grid_thw=[[1, 4, 2]],
+        video_grid_thw=[[5, 2, 4]],
+        second_per_grid_ts=[1.0],
+        audio_lengths=[640, 30],
+        use_audio_in_video=True,
+        token_ids=ids,
+        padding_side="left",
+    )
+    placed = mrope.position_ids(**expanded.position_arguments, token_ids=ids)
+    assert expanded.layout is not None
+    assert np.array_equal(placed.layout.table, expanded.layout.table)
+    assert expanded.layout.table.any()
