@@ -218,7 +218,7 @@ def described(subject: str) -> dict[str, Release]:
     Examples
     --------
     >>> list(described("audio"))
-    ['transformers-5.24']
+    ['transformers-5.24', 'onnxruntime-genai-0.18']
     """
     found = [release(engine, version) for engine in RELEASES for version in RELEASES[engine]]
     return {

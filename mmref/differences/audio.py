@@ -136,4 +136,15 @@ DIFFERENCES: tuple[Difference, ...] = (
         case=audio_case("whisper", lengths=[-3]),
         on_refused=frozenset({"length-negative"}),
     ),
+    _difference(
+        "genai-clip-without-a-frame-crashes",
+        engine="onnxruntime-genai",
+        since="0.18",
+        meaning="A clip too short for one frame (160 samples or fewer) ends the process, by a "
+        "division by zero.",
+        consequence="A click, or an empty recording, kills a server; no exception can be caught.",
+        source="onnxruntime-extensions' Gemma4LogMel, by a WAV file of one sample",
+        case=audio_case("gemma4", samples=[1]),
+        sets={"frameless": "crash"},
+    ),
 )

@@ -228,6 +228,8 @@ class AudioRules:
         What an index of the last valid output below zero means, in families that set one.
     marks : {"length", "encoder"}
         Whether a mask that another code makes in the encoder follows the family's own length.
+    frameless : {"counted", "crash"}
+        What counting a clip without a frame comes to.
     """
 
     no_frames: Literal["nothing", "formula"] = "nothing"
@@ -236,6 +238,7 @@ class AudioRules:
     precision: Literal["integers", "float32"] = "integers"
     last_index: Literal["bounded", "wrapped"] = "bounded"
     marks: Literal["length", "encoder"] = "length"
+    frameless: Literal["counted", "crash"] = "counted"
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,12 @@ def predict(case: Case, release: Release) -> Outcome:
         refused = release.refuses("audio", request, case.scalars)
         if refused is not None:
             return Outcome("refusal", {}, refused.id, refused.meaning)
-    return _outcome(case, replace(AudioRules(), **release.changes("audio")))
+    rules = replace(AudioRules(), **release.changes("audio"))
+    if rules.frameless == "crash" and "samples" in case.arrays:
+        framed = audio.frames(case.arrays["samples"], family=case.family)
+        if not framed.all():
+            return Outcome("crash", {}, "crash", "a clip without a frame")
+    return _outcome(case, rules)
 
 
 def _outcome(case: Case, rules: AudioRules) -> Outcome:

@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from mmref import families
 from mmref.case import Case, Outcome, Step
+from mmref.engines import genai_audio
 from mmref.engines.genai_fusion import Packages
 from mmref.engines.genai_rope import TextModels, ends_the_process
 from mmref.engines.genai_tokens import TokenProcessors, dies_of
@@ -67,7 +68,7 @@ class GenAI:
     name = "onnxruntime-genai"
     providers = ("cpu", "cuda")
     context_length = CONTEXT_LENGTH
-    subjects: tuple[str, ...] = ("positions", "tokens", "fusion", "rope")
+    subjects: tuple[str, ...] = ("positions", "tokens", "fusion", "audio", "rope")
 
     def __init__(self, *, provider: str = "cpu", in_child: bool = False) -> None:
         try:
@@ -82,6 +83,7 @@ class GenAI:
         self._in_child = in_child
         self._processors = TokenProcessors(onnxruntime_genai)
         self._packages = Packages(onnxruntime_genai, provider)
+        self._clips = genai_audio.AudioProcessor(onnxruntime_genai)
         self._texts = TextModels(onnxruntime_genai, provider)
         self._ended: dict[str, Outcome] = {}
         self._models: OrderedDict[PackageConfig, tuple[Any, Any]] = OrderedDict()
@@ -106,6 +108,8 @@ class GenAI:
             return self._processors.skip(case)
         if case.subject == "fusion":
             return self._packages.skip(case)
+        if case.subject == "audio":
+            return self._clips.skip(case)
         if case.subject == "rope":
             return self._texts.skip(case)
         family = families.get(case.family)
@@ -128,9 +132,12 @@ class GenAI:
         if case.subject != "positions":
             if case.subject == "rope" and not self._in_child and ends_the_process(case):
                 return self._run_in_child(case)
-            if case.subject == "tokens" and not self._in_child and dies_of(case):
+            fatal = {"tokens": dies_of, "audio": genai_audio.ends_the_process}.get(case.subject)
+            if fatal is not None and not self._in_child and fatal(case):
                 return self._once_in_child(case)
-            own: TokenProcessors | Packages | TextModels = self._texts
+            own: TokenProcessors | Packages | TextModels | genai_audio.AudioProcessor = self._texts
+            if case.subject == "audio":
+                own = self._clips
             if case.subject in ("tokens", "fusion"):
                 own = self._processors if case.subject == "tokens" else self._packages
             try:

@@ -14,7 +14,16 @@ import numpy as np
 
 from mmref.errors import MissingExtra
 
-__all__ = ["HIDDEN", "Graph", "decoder", "embedding", "speech", "tiled_vision", "vision"]
+__all__ = [
+    "HIDDEN",
+    "Graph",
+    "decoder",
+    "embedding",
+    "masked_speech",
+    "speech",
+    "tiled_vision",
+    "vision",
+]
 
 HIDDEN = 4
 _OPSET = 20
@@ -244,6 +253,22 @@ def speech(path: str) -> None:
     rows = graph.node("Reshape", frames, graph.constant(np.array([-1, HIDDEN], np.int64)))
     rows = graph.node("Add", rows, graph.nothing_of(sizes))
     graph.output(rows, "audio_features", "FLOAT", ["features", HIDDEN])
+    graph.save(path)
+
+
+def masked_speech(path: str) -> None:
+    """The inputs of Gemma 4's audio graph, for a processor that asks for their types.
+
+    Parameters
+    ----------
+    path : str
+        The file to write.
+    """
+    graph = Graph()
+    frames = graph.input("audio_embeds", "FLOAT", ["clips", "frames", "bins"])
+    mask = graph.input("audio_mask", "BOOL", ["clips", "frames"])
+    nothing = graph.node("Add", graph.nothing_of(frames), graph.nothing_of(mask))
+    graph.output(nothing, "audio_features", "FLOAT", [])
     graph.save(path)
 
 

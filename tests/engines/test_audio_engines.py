@@ -192,3 +192,46 @@ def test_whole_modules_mark_what_their_functions_mark() -> None:
     with pytest.raises(RuntimeError):
         nemo(torch.ones(1, 0, dtype=torch.long))
     assert isinstance(engine._stub("whisper"), SimpleNamespace)
+
+
+@pytest.fixture(scope="module")
+def genai() -> Any:
+    from mmref import engines
+    from mmref.errors import MissingExtra
+
+    try:
+        return engines.get("onnxruntime-genai")
+    except MissingExtra as error:
+        pytest.skip(str(error))
+
+
+def test_clips_of_the_engine_take_as_many_tokens(genai: Any) -> None:
+    """Real WAV bytes through GenAI's own decoder and spectrogram, around every frame's corner."""
+    frames = [1, 2, 4, 5, 8, 9, 99, 100, 101, 401]
+    samples = [160 * count + 161 + more for count in frames for more in (-161, -160, -1, 0, 1)]
+    case = Case("gemma4", {"samples": np.array([*samples, 480_000, 480_001])}, subject="audio")
+    case.arrays["samples"][0] = 161
+    assert genai.skip(case) is None
+    actual = genai.run(case)
+    expected = audio.token_count(case.arrays["samples"], family="gemma4")
+    assert actual.arrays["tokens"].tolist() == expected.tolist()
+    assert len(set(expected.tolist())) > 6
+
+
+@pytest.mark.slow
+def test_a_clip_without_a_frame_ends_the_process(genai: Any) -> None:
+    for samples in (0, 1, 160):
+        case = Case("gemma4", {"samples": np.array([samples])}, subject="audio")
+        assert audio.frames(samples, family="gemma4").tolist() == [0]
+        assert genai.run(case).status == "crash"
+
+
+def test_cases_that_are_not_for_the_engine(genai: Any) -> None:
+    for family, arrays in (
+        ("gemma4", {"lengths": [3]}),
+        ("phi4_multimodal", {"samples": [1600]}),
+        ("gemma4", {"samples": [1600, 160]}),
+        ("gemma4", {"samples": [10**7]}),
+    ):
+        given = {name: np.array(value) for name, value in arrays.items()}
+        assert genai.skip(Case(family, given, subject="audio"))
