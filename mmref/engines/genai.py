@@ -85,7 +85,7 @@ class GenAI:
         self._packages = Packages(onnxruntime_genai, provider)
         self._clips = genai_audio.AudioProcessor(onnxruntime_genai)
         self._texts = TextModels(onnxruntime_genai, provider)
-        self._ended: dict[str, Outcome] = {}
+        self._ended: dict[tuple[str, str], Outcome] = {}
         self._models: OrderedDict[PackageConfig, tuple[Any, Any]] = OrderedDict()
         with contextlib.suppress(AttributeError):
             onnxruntime_genai.set_log_options(enabled=False)
@@ -294,9 +294,10 @@ class GenAI:
 
     def _once_in_child(self, case: Case) -> Outcome:
         """The outcome of a child, which is kept: there are few such cases, met again and again."""
-        if case.family not in self._ended:
-            self._ended[case.family] = self._run_in_child(case)
-        return self._ended[case.family]
+        key = case.subject, case.family
+        if key not in self._ended:
+            self._ended[key] = self._run_in_child(case)
+        return self._ended[key]
 
     def _run_in_child(self, case: Case) -> Outcome:
         code = f"from mmref.engines.genai import child; child({self.provider!r})"
