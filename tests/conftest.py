@@ -25,6 +25,7 @@ settings.load_profile("mmref")
 os.environ.setdefault("MMREF_CACHE", str(Path(__file__).parents[1] / ".pytest_cache/mmref-wheels"))
 
 UNCOMPILED = os.environ.get("NUMBA_DISABLE_JIT") == "1"
+_NOT_KERNELS = ("check", "cuda", "engines", "house", "testing")
 CHECKED = os.environ.get("NUMBA_BOUNDSCHECK") == "1"
 
 
@@ -36,10 +37,11 @@ def warm_kernels() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The two other modes test the kernels, not the engines, which do not change with them."""
+    """The two other modes test the kernels: by definitions, properties and refusals."""
     if not (UNCOMPILED or CHECKED):
         return
-    skip = pytest.mark.skip(reason="engines do not change with the way kernels are run")
+    skip = pytest.mark.skip(reason="does not change with the way kernels are run")
     for item in items:
-        if "tests/engines" in item.nodeid or item.get_closest_marker("engine"):
+        about_others = any(f"tests/{folder}/" in item.nodeid for folder in _NOT_KERNELS)
+        if about_others or item.get_closest_marker("engine"):
             item.add_marker(skip)
