@@ -203,6 +203,7 @@ REFUSED: list[tuple[str, Callable[[], Any]]] = [
     ("clip-without-tokens", lambda: tokens.expand("", family="gemma4", audio=[100])),
     ("clip-without-tokens", lambda: tokens.expand("", family="gemma4", audio_lengths=[0])),
     ("kind-not-supported", lambda: tokens.expand("", family="qwen2_vl", audio=[900])),
+    ("kind-not-supported", lambda: tokens.diagnose([5], family="qwen2_audio")),
     (
         "audio-in-video-not-supported",
         lambda: tokens.expand("", family="qwen2_vl", use_audio_in_video=True),

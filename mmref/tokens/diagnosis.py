@@ -23,6 +23,7 @@ from mmref.causes import (
     missing_boundary,
     runs_of,
 )
+from mmref.errors import RefusedMedia
 from mmref.families import TokenIds
 from mmref.tokens.causes import TESTS, units_of
 from mmref.tokens.pieces import Item, Kind, items_of
@@ -136,6 +137,14 @@ def diagnose(
     ('truncated-right', 4, 3)
     """
     row = families.get(family)
+    if row.media.image_form == "none":
+        raise RefusedMedia(
+            "kind-not-supported",
+            where="family",
+            got=f"{row.name}, which has no images and videos that are described",
+            expected="a family with images",
+            hint="clips are not diagnosed; tokens.count says how many tokens they take",
+        )
     ids = integer_matrix(input_ids, "input_ids")
     mask = None
     if attention_mask is not None:
