@@ -95,7 +95,9 @@ class ExpandedItem:
 
 
 def expanded_items(case: Case) -> tuple[ExpandedItem, ...]:
-    """The items of a case of tokens, also of one that the reference refuses.
+    """The images and videos of a case of tokens, also of one that the reference refuses.
+
+    Clips are not among them, and a video with its own sound is shown without it.
 
     Parameters
     ----------
@@ -124,7 +126,7 @@ def expanded_items(case: Case) -> tuple[ExpandedItem, ...]:
     found = []
     for number, text in enumerate(case.texts):
         for start, stop, kind in Text(row).marks(text, expanded=False):
-            if isinstance(kind, bool):  # a marker around a video
+            if isinstance(kind, bool) or kind == "audio":  # a marker around a video; a clip
                 continue
             at = counts[kind]
             counts[kind] += 1
