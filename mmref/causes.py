@@ -187,6 +187,8 @@ def runs_of(
     markers = row.media_kinds == "by_video_markers"
     if row.media.image_form == "rows":
         names |= {token_ids.row_break: "image", token_ids.vision_end: "image"}
+    if row.media.image_form == "enclosed":
+        names |= {token_ids.vision_start: "image", token_ids.vision_end: "image"}
     if not markers:
         names[token_ids.video] = "video"
     names.pop(None, None)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from mmref import families
+from mmref import families, tilings
 from mmref.errors import RefusedMedia
 from mmref.families.media import Resize
 
@@ -47,7 +47,7 @@ class Resized:
         for the families that have them.
     tokens : int
         Placeholders, with what the family marks as belonging to the item (Pixtral's row
-        breaks).
+        breaks, the tokens around InternVL's images).
     """
 
     height: int
@@ -86,7 +86,8 @@ def resize(
         Qwen and GLM lines (over all frames of a video where the family counts so), the
         longest side for Pixtral. Checkpoints often set them; default: the processor class's.
     max_tokens : int, optional
-        Gemma 4's ``max_soft_tokens``, Phi-4 multimodal's ``dynamic_hd``.
+        Gemma 4's ``max_soft_tokens``, Phi-4 multimodal's ``dynamic_hd``, InternVL's
+        ``max_patches``.
 
     Returns
     -------
@@ -288,7 +289,7 @@ def _by_tiles(height: int, width: int, frames: int | None, rule: Resize) -> Resi
     side = rule.max_pixels
     across, down = -(-width // side), -(-height // side)
     if across * down > rule.max_tokens:
-        across, down = _closest_tiles(width, height, side, rule.max_tokens)
+        across, down = tilings.closest(width, height, side, _tilings(rule.max_tokens))
     target_width, target_height = side * across, side * down
     ratio_width, ratio_height = target_width / width, target_height / height
     if ratio_width < ratio_height:
@@ -318,18 +319,6 @@ def _every_second(count: int, tile: int) -> int:
     return whole * -(-tile // 2) + -(-rest // 2)
 
 
-def _closest_tiles(width: int, height: int, side: int, most: int) -> tuple[int, int]:
-    aspect = width / height
-    best, best_off = (1, 1), math.inf
-    for across, down in _tilings(most):
-        off = abs(aspect - across / down)
-        if off < best_off or (
-            off == best_off and width * height > 0.5 * side * side * across * down
-        ):
-            best, best_off = (across, down), off
-    return best
-
-
 @lru_cache(maxsize=16)
 def _tilings(most: int) -> tuple[tuple[int, int], ...]:
     """By number of tiles; among equals in the order of Python's set, as the engine sorts one."""
@@ -341,6 +330,33 @@ def _tilings(most: int) -> tuple[tuple[int, int], ...]:
         if i * j <= most
     }
     return tuple(sorted(found, key=lambda tiles: tiles[0] * tiles[1]))
+
+
+def _by_canvas(height: int, width: int, frames: int | None, rule: Resize) -> Resized:
+    """Square tiles in the picture's shape, and one small copy if they are several (InternVL).
+
+    Tokens: those of every tile, and the tokens around them, which the family marks as image.
+    """
+    side = rule.max_pixels
+    across, down = tilings.closest(width, height, side, tilings.grown(rule.max_tokens))
+    tiles = across * down
+    patches = side // rule.patch_size
+    tokens = (tiles + (tiles > 1)) * (patches // rule.merge_size) ** 2 + 2
+    return Resized(side * down, side * across, (1, patches * down, patches * across), tokens)
+
+
+def _by_best_fit(height: int, width: int, frames: int | None, rule: Resize) -> Resized:
+    """The listed arrangement of tiles that loses least, and one small copy (LLaVA-NeXT).
+
+    Tokens: every patch of the small copy, every patch of the tiles that is not padding, and an
+    end for each row of those.
+    """
+    side = rule.max_pixels
+    across, down = tilings.best_fit(width, height, side, rule.tilings)
+    patches = side // rule.patch_size
+    columns, rows = tilings.unpadded(width, height, patches * across, patches * down)
+    tokens = patches * patches + rows * columns + rows
+    return Resized(side * down, side * across, (1, patches * down, patches * across), tokens)
 
 
 def _on_grid(height: int, width: int, steps: int, rule: Resize) -> Resized:
@@ -358,6 +374,8 @@ RULES: dict[str, Callable[[int, int, int | None, Resize], Resized]] = {
     "longest_edge": _by_longest_edge,
     "patch_budget": _by_patch_budget,
     "tiles": _by_tiles,
+    "canvas": _by_canvas,
+    "best_fit": _by_best_fit,
 }
 """Rule name to function of (height, width, frames, settings)."""
 
@@ -369,6 +387,8 @@ _USED = {
     "longest_edge": {"max_pixels"},
     "patch_budget": {"max_tokens"},
     "tiles": {"max_tokens"},
+    "canvas": {"max_tokens"},
+    "best_fit": set[str](),
 }
 
 
@@ -388,7 +408,7 @@ def _rule(family: str, video: bool) -> Resize:
 def _with_settings(rule: Resize, **settings: int | None) -> Resize:
     given = {name: value for name, value in settings.items() if value is not None}
     for name, value in given.items():
-        fixed = rule.rule in ("fixed", "tiles")
+        fixed = rule.rule in ("fixed", "tiles", "canvas", "best_fit")
         if name not in _USED[rule.rule] and (fixed or name not in ("patch_size", "merge_size")):
             raise RefusedMedia(
                 "setting-not-used",

@@ -300,3 +300,59 @@ def test_every_refusal_has_a_test() -> None:
 def test_unknown_family() -> None:
     with pytest.raises(UnknownName, match="gemma3"):
         tokens.count("gemma33")
+
+
+def test_tiles_by_hand() -> None:
+    """640 x 480 fills 48 x 36 of 48 x 48 patches: with row ends and the small copy of 24 x 24."""
+    found = vision.resize(480, 640, family="llava_next")
+    assert (found.height, found.width, found.grid_thw) == (672, 672, (1, 48, 48))
+    assert found.tokens == 48 * 36 + 36 + 24 * 24
+    # twice as wide as high: two tiles, a small copy, and the two tokens around them
+    assert vision.resize(100, 200, family="internvl").tokens == 3 * 256 + 2
+    # one tile needs no copy; large enough, the same shape takes more tiles
+    assert tokens.count("internvl", images=[(90, 100), (1000, 1000)]).images == (258, 10 * 256 + 2)
+    assert vision.resize(1000, 1000, family="internvl", max_tokens=4).tokens == 5 * 256 + 2
+    assert tokens.count("llava", images=[(9, 999)]).total == 576
+
+
+def test_the_tokens_around_an_image_of_internvl_are_its_own() -> None:
+    found = tokens.expand([[5, 151667]], family="internvl", images=[(90, 100)])
+    assert found.input_ids is not None
+    assert found.mm_token_type_ids is not None
+    assert found.input_ids[0].tolist() == [5, 151665, *[151667] * 256, 151666]
+    assert found.mm_token_type_ids[0].tolist() == [0] + [1] * 258
+
+
+@pytest.mark.parametrize(
+    ("family", "arguments", "code"),
+    [
+        ("llava_next", {"max_tokens": 4}, "setting-not-used"),
+        ("llava_next", {"patch_size": 28}, "setting-not-used"),
+        ("internvl", {"max_pixels": 896}, "setting-not-used"),
+        ("internvl", {"max_tokens": 0}, "setting-not-positive"),
+        ("internvl", {"frames": 2}, "kind-not-supported"),
+    ],
+)
+def test_what_tiles_cannot_be_asked(family: str, arguments: dict[str, int], code: str) -> None:
+    with pytest.raises(RefusedMedia) as raised:
+        vision.resize(100, 100, family=family, **arguments)
+    assert raised.value.code == code
+
+
+@pytest.mark.parametrize("family", ["llava", "llava_next", "internvl"])
+def test_tiles_follow_from_no_grid(family: str) -> None:
+    with pytest.raises(RefusedMedia, match="grid-not-used"):
+        tokens.expand("", family=family, image_grid_thw=[[1, 24, 24]])
+
+
+@pytest.mark.parametrize("family", ["llava", "llava_next", "internvl"])
+def test_a_cut_image_of_tiles_is_diagnosed(family: str) -> None:
+    sizes = [(90, 200), (200, 90)]
+    image = families.get(family).token_ids.image
+    found = tokens.expand([[5, image, 6, image]], family=family, images=sizes).input_ids
+    assert found is not None
+    whole = tokens.diagnose(found, family=family, images=sizes)
+    assert whole.fits
+    for line, cause in ((found[:, :-7], "truncated-right"), (found[:, 9:], "truncated-left")):
+        cut = tokens.diagnose(line, family=family, images=sizes)
+        assert cut.causes[0].code == cause

@@ -75,12 +75,14 @@ def _measured(row: Family, height: int, width: int, rules: TokenRules) -> vision
     assert own is not None
     if rules.sizes == "family":
         return vision.resize_by(own, height, width)
+    limits = pictures.area_limits(own)
     rule = Resize(
         "area",
         own.patch_size,
         own.merge_size,
         1,
-        **pictures.area_limits(own),
+        min_pixels=limits["min_pixels"],
+        max_pixels=limits["max_pixels"],
         rounding=rules.rounding,
         lifted=rules.small_sides == "factor",
         whole_pixels=rules.enlarged == "whole_pixels",

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from mmref import families
 from mmref.case import Case
-from mmref.engines import source, transformers_clips
+from mmref.engines import source, transformers_clips, transformers_tiles
 from mmref.errors import EngineFault
 from mmref.families import Family, Resize
 from mmref.probes import vocabulary
@@ -97,6 +97,7 @@ class TokenProcessor:
             )
         if media.audio_form != "none":
             transformers_clips.bind_clips(self.self, row, ids)
+        transformers_tiles.bind(self.self, row, ids)
         self._image = size_function(row, "image") if media.image_resize is not None else None
         self._video = size_function(row, "video") if media.video_resize is not None else None
 
@@ -177,6 +178,7 @@ class TokenProcessor:
             "num_soft_tokens_per_image": per_image,
             "num_soft_tokens_per_video": film_tokens,
         }
+        inputs |= transformers_tiles.inputs(self.row, images)
         if self.row.positions == "omni" and videos:
             shown = transformers_clips.processed_films(
                 self.self, grids["video_grid_thw"], fps, heard, of_films
@@ -245,6 +247,8 @@ def size_function(row: Family, kind: str) -> SizeFunction:
         return partial(_pixtral, _pixtral_function())
     if name == "tiles":
         return partial(_tiles, _tiles_function())
+    if name in transformers_tiles.SIZES:
+        return transformers_tiles.SIZES[name]()
     folder = row.media.processor.partition(".")[0]
     if folder.endswith(("omni", "omni_moe")):
         folder = "qwen2_vl"

@@ -200,3 +200,31 @@ GRANITE = Media(
     texts=(("audio", "<|audio|>"),),
     processor="granite_speech.processing_granite_speech:GraniteSpeechProcessor",
 )
+# the released checkpoints of the following say: tiles of 336 and 448, a patch of 14
+LLAVA = Media(
+    # one place of the class token is added, and taken away again
+    image_resize=Resize("fixed", 14, 1, 1, min_pixels=336, max_pixels=336, max_tokens=24 * 24),
+    image_form="run",
+    texts=(("image", "<image>"),),
+    processor="llava.processing_llava:LlavaProcessor",
+)
+LLAVA_NEXT = replace(
+    LLAVA,
+    image_resize=Resize(
+        "best_fit",
+        14,
+        1,
+        1,
+        min_pixels=336,
+        max_pixels=336,
+        tilings=((2, 1), (1, 2), (2, 2), (1, 3), (3, 1)),
+    ),
+    processor="llava_next.processing_llava_next:LlavaNextProcessor",
+)
+INTERNVL = Media(
+    image_resize=Resize("canvas", 14, 2, 1, min_pixels=448, max_pixels=448, max_tokens=12),
+    image_form="enclosed",
+    texts=(("image", "<IMG_CONTEXT>"), ("vision_start", "<img>"), ("vision_end", "</img>")),
+    boundary="expansion",
+    processor="internvl.processing_internvl:InternVLProcessor",
+)

@@ -8,7 +8,15 @@ from typing import Literal
 __all__ = ["Media", "Resize", "Sampling"]
 
 Rule = Literal[
-    "area", "area_lifted", "area_frames", "fixed", "longest_edge", "patch_budget", "tiles"
+    "area",
+    "area_lifted",
+    "area_frames",
+    "fixed",
+    "longest_edge",
+    "patch_budget",
+    "tiles",
+    "canvas",
+    "best_fit",
 ]
 
 
@@ -28,9 +36,11 @@ class Resize:
         Frames of one grid step; an image fills one step.
     min_pixels, max_pixels : int
         Limits of the area; over all frames for ``area_frames``. For ``longest_edge`` the
-        maximum is that of a side; ``fixed`` and ``tiles`` give the side as both.
+        maximum is that of a side; ``fixed``, ``tiles``, ``canvas`` and ``best_fit`` give the
+        side (of a tile) as both.
     max_tokens : int
-        The budget of ``patch_budget``, the tiles of ``tiles``, the tokens of ``fixed``.
+        The budget of ``patch_budget``, the tiles of ``tiles`` and ``canvas``, the tokens of
+        ``fixed``.
     rounding : {"even", "away", "down", "up"}
         Where half a factor goes, or every part of one. The processors of transformers use
         Python's ``round``; ports often do not.
@@ -40,6 +50,8 @@ class Resize:
     whole_pixels : bool
         Whether an enlarged side is cut to whole pixels before it is rounded up to a factor;
         again a port's way.
+    tilings : tuple of (int, int)
+        Arrangements of tiles for ``best_fit``, (across, down), in the order they are tried.
     """
 
     rule: Rule
@@ -52,6 +64,7 @@ class Resize:
     rounding: Literal["even", "away", "down", "up"] = "even"
     lifted: bool = False
     whole_pixels: bool = False
+    tilings: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +99,10 @@ class Media:
     ----------
     image_resize, video_resize : Resize or None
         None for a kind that the family does not have.
-    image_form : {"run", "rows", "wrapped", "paragraph", "none"}
+    image_form : {"run", "rows", "wrapped", "enclosed", "paragraph", "none"}
         What replaces the placeholder of an image: a run of placeholders; rows that end
-        in a break; a run between boundary tokens; the same between blank lines; nothing.
+        in a break; a run between boundary tokens; the same, where those are marked as part of
+        the image; between blank lines too; nothing.
     video_form : {"run", "seconds_first", "seconds_last", "clock", "none"}
         What replaces the placeholder of a video: a run; for each frame its time and a run
         between boundary tokens, or the run and then its time; minutes and seconds before it.
@@ -109,7 +123,7 @@ class Media:
 
     image_resize: Resize | None = None
     video_resize: Resize | None = None
-    image_form: Literal["run", "rows", "wrapped", "paragraph", "none"] = "none"
+    image_form: Literal["run", "rows", "wrapped", "enclosed", "paragraph", "none"] = "none"
     video_form: Literal["run", "seconds_first", "seconds_last", "clock", "none"] = "none"
     audio_form: Literal["run", "wrapped", "paragraph", "none"] = "none"
     seconds_format: str = ""

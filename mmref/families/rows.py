@@ -266,7 +266,16 @@ ROWS: tuple[Family, ...] = (
         "Gemma3nModel",
         encoders.GEMMA3N,
     ),
-    _text_positions("llava", TokenIds(image=32000), Media(), fusing.ONE_KIND, "LlavaModel"),
+    _text_positions(
+        "llava", TokenIds(image=32000), expansions.LLAVA, fusing.ONE_KIND, "LlavaModel"
+    ),
+    _text_positions("llava_next", TokenIds(image=32000), expansions.LLAVA_NEXT),
+    # ids of <img> and </img>: the released tokenizers
+    _text_positions(
+        "internvl",
+        TokenIds(image=151667, vision_start=151665, vision_end=151666, pad=151643, eos=151645),
+        expansions.INTERNVL,
+    ),
     _text_positions(
         "qwen2_audio",
         TokenIds(audio=151646, audio_start=151647, audio_end=151648),

@@ -435,7 +435,9 @@ def _collapsed(carrier: Any, line: Any, waiting: Waiting, number: int) -> Iterat
 
 
 def _split_lead(parts: list[Piece]) -> tuple[list[Piece], list[Piece]]:
-    first = next(at for at, piece in enumerate(parts) if piece.of_item)
+    """What is written before the first token that is found as a placeholder, and the rest."""
+    found = (piece.of_item and piece.name != "vision_start" for piece in parts)
+    first = next(at for at, fills in enumerate(found) if fills)
     return parts[:first], parts[first:]
 
 

@@ -196,6 +196,9 @@ def _image(row: Family, item: Item) -> list[Piece]:
         return [run]
     if form == "wrapped":
         return [Piece("vision_start"), run, Piece("vision_end")]
+    if form == "enclosed":  # the tokens around the run are the image's own
+        start, end = (Piece(name, of_item=True) for name in ("vision_start", "vision_end"))
+        return [start, Piece("image", item.tokens - 2, of_item=True), end]
     if form == "paragraph":
         blank = Piece("", text="\n\n")
         return [blank, Piece("vision_start"), run, Piece("vision_end"), blank]

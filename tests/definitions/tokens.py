@@ -68,6 +68,9 @@ def image(family, _steps, rows, columns, _times):
         return [*"\n\n", "vision_start", *["image"] * 256, "vision_end", *"\n\n"]
     if family == "gemma4":
         return ["vision_start", *cells, "vision_end"]
+    if family == "internvl":  # of several tiles, one of 256 stands for the whole
+        tiles = rows * columns // 256
+        return ["vision_start", *["image"] * 256 * (tiles + (tiles > 1)), "vision_end"]
     if family in ("pixtral", "mistral3"):
         lines = [["image"] * columns + ["row_break"] for _ in range(rows)]
         flat = [word for line in lines for word in line]

@@ -37,6 +37,8 @@ CASES: list[tuple[str, int | None]] = [
     ("pixtral", None),
     ("mistral3", None),
     ("phi4_multimodal", None),
+    ("llava_next", None),
+    ("internvl", None),
 ]
 
 
@@ -49,8 +51,10 @@ def rule_and_engine(family: str, frames: int | None) -> tuple[Resize, SizeFuncti
 
 def limits(rule: Resize, frames: int | None) -> list[Resize]:
     """The family's own limits, and limits so tight that each side of them is hit."""
-    if rule.rule == "tiles":
+    if rule.rule in ("tiles", "canvas"):
         return [rule, replace(rule, max_tokens=4)]
+    if rule.rule == "best_fit":
+        return [rule, replace(rule, tilings=((4, 1), (1, 1), (3, 2), (1, 5)))]
     if rule.rule == "longest_edge":
         return [rule, replace(rule, max_pixels=96), replace(rule, max_pixels=97)]
     if rule.rule == "patch_budget":
@@ -73,6 +77,8 @@ def sizes(side: int, step: int, drawn: int) -> Iterator[Size]:
         yield generator.randint(1, 6000), generator.randint(1, 6000)
     for height, width in ((1, 200), (1, 201), (200, 1), (201, 1), (31, 639), (1, 4000), (14, 14)):
         yield height, width
+    # a whole number of patches that floating point falls just short of
+    yield from ((176, 110), (176, 198), (861, 328))
 
 
 def compare(engine: SizeFunction, rule: Resize, frames: int | None, found: Iterator[Size]) -> int:
@@ -87,7 +93,7 @@ def compare(engine: SizeFunction, rule: Resize, frames: int | None, found: Itera
         try:
             resized = vision.resize_by(rule, height, width, frames)
             actual: Size | None = (resized.height, resized.width)
-            if rule.rule == "tiles":
+            if rule.rule in ("tiles", "canvas", "best_fit"):
                 actual = (*actual, resized.tokens)
         except RefusedMedia:
             actual = None
@@ -154,3 +160,16 @@ def test_the_limits_of_rows_are_those_of_the_processor_classes() -> None:
             rule.max_pixels,
         )
         assert actual == expected, (family, kind)
+
+
+def test_the_tiles_of_rows_are_those_of_the_processor_classes() -> None:
+    module = f"{_MODELS}.llava_next.image_processing_llava_next"
+    places = source.class_of(module, "LlavaNextImageProcessor")["image_grid_pinpoints"]
+    rule = families.get("llava_next").media.image_resize
+    assert rule is not None
+    assert [[down * 336, across * 336] for across, down in rule.tilings] == places
+    module = f"{_MODELS}.got_ocr2.image_processing_got_ocr2"
+    values = source.class_of(module, "GotOcr2ImageProcessor")
+    rule = families.get("internvl").media.image_resize
+    assert rule is not None
+    assert (values["min_patches"], values["max_patches"]) == (1, rule.max_tokens)

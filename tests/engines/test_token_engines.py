@@ -77,6 +77,9 @@ PLACEHOLDERS = {
     "mistral3": "[IMG]",
     "pixtral": "[IMG]",
     "phi4_multimodal": "<|image|>",
+    "llava": "<image>",
+    "llava_next": "<image>",
+    "internvl": "<IMG_CONTEXT>",
 }
 
 
@@ -88,6 +91,9 @@ def test_up_to_eight_items_of_other_families(engine: Engine, family: str) -> Non
     for count in (0, 1, 2, 8):
         text = f"a{PLACEHOLDERS[family]}" * count
         case = token_case(text + "b", family, images=sizes[:count])
+        if pictures.model_type(family) is None and engine.name == "onnxruntime-genai":
+            assert "no package is generated" in str(engine.skip(case))
+            continue
         verdict = judge(case, engine.run(case), release)
         assert verdict.actual.status == "answer"
         exact = engine.name == "transformers" or family == "phi4_multimodal" or not count

@@ -186,7 +186,7 @@ def measured(
     media_row = families.get(family).media
     rule = media_row.image_resize if frames is None else media_row.video_resize
     assert rule is not None
-    if rule.rule == "tiles":
+    if rule.rule in ("tiles", "best_fit"):  # their tokens form no grid
         return 1, 1, resized.tokens, times
     return steps, rows // rule.merge_size, columns // rule.merge_size, times
 
