@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 
 from mmref.errors import BadPackage, MissingExtra
 
-__all__ = ["GRAPHS", "PROCESSORS", "Package", "read_graph", "read_json"]
+__all__ = ["GRAPHS", "PROCESSORS", "Package", "is_file", "read_graph", "read_json"]
 
 GRAPHS = ("decoder", "embedding", "vision", "speech", "encoder")
 """The parts of a model that have a graph of their own, by their keys under ``model``."""
@@ -26,6 +27,7 @@ PROCESSORS = {"vision": "processor_config.json", "speech": "audio_processor_conf
 
 _CONFIG = "genai_config.json"
 _LARGEST_JSON = 64 * 2**20  # bytes; a tokenizer.json of a large vocabulary has about 20 MB
+_MOST_VALUES = 6_000_000  # brackets and commas; that tokenizer.json has about two million
 _LARGEST_GRAPH = 2 * 2**30  # what protobuf can hold
 
 
@@ -111,17 +113,17 @@ class Package:
             if file is None:
                 continue
             path = inside(folder, file)
-            if path is None or not path.is_file():
+            if path is None or not is_file(path):
                 package.missing[name] = str(file)
             else:
                 package.graphs[name] = read_graph(path)
         for name, default in PROCESSORS.items():
             file = package.part(name).get("config_filename", default)
             path = inside(folder, file) if package.part(name) else None
-            if path is not None and path.is_file():
+            if path is not None and is_file(path):
                 package.processors[str(file)] = read_json(path)
         tokenizer = folder / "tokenizer.json"
-        if tokenizer.is_file():
+        if is_file(tokenizer):
             package.tokenizer = read_json(tokenizer)
         return package
 
@@ -151,6 +153,25 @@ def inside(folder: Path, name: object) -> Path | None:
     return path if path.is_relative_to(root) else None
 
 
+def is_file(path: Path) -> bool:
+    """Whether a path is a regular file, also for names that no file can have.
+
+    Parameters
+    ----------
+    path : Path
+        The path.
+
+    Returns
+    -------
+    bool
+        False for what is too long a name, a loop of links, a pipe or a device.
+    """
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except (OSError, ValueError):
+        return False
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object from a file.
 
@@ -171,9 +192,18 @@ def read_json(path: Path) -> dict[str, Any]:
     """
     where = str(path)
     try:
-        if path.stat().st_size > _LARGEST_JSON:
-            raise BadPackage("file-too-large", where=where, got=f"{path.stat().st_size} bytes")
-        data = json.loads(path.read_bytes().decode("utf-8-sig"))
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):  # opening a pipe would wait for its other end
+            raise BadPackage("unreadable-file", where=where, got="not a regular file")
+        if found.st_size > _LARGEST_JSON:
+            raise BadPackage("file-too-large", where=where, got=f"{found.st_size} bytes")
+        content = path.read_bytes()
+        if sum(content.count(sign) for sign in (b"[", b"{", b",")) > _MOST_VALUES:
+            got = f"more than {_MOST_VALUES} values"  # parsed, each is many times its length
+            raise BadPackage("file-too-large", where=where, got=got)
+        data = json.loads(content.decode("utf-8-sig"))
+    except BadPackage:  # a ValueError too
+        raise
     except OSError as error:
         got = error.strerror or "unreadable"
         raise BadPackage("unreadable-file", where=where, got=got) from error

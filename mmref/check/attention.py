@@ -110,7 +110,7 @@ def rotary_sections(named: Named, target: Target) -> Iterator[Problem]:
 )
 def vision_rotary_size(package: Package, target: Target) -> Iterator[Problem]:
     vision = package.graphs.get("vision")
-    if vision is None or package.model.get("type") not in MROPE_TYPES:
+    if vision is None or str(package.model.get("type")) not in MROPE_TYPES:
         return
     heads = {size for node in vision.graph.all_nodes() if (size := _head_size(node)) is not None}
     if len(heads) != 1:
@@ -152,7 +152,7 @@ def _head_size(node: Any) -> int | None:
 )
 def full_attention_blocks(package: Package, target: Target) -> Iterator[Problem]:
     vision = package.graphs.get("vision")
-    if vision is None or package.model.get("type") not in _WINDOWED:
+    if vision is None or str(package.model.get("type")) not in _WINDOWED:
         return
     masks = []
     for node in vision.graph.all_nodes():

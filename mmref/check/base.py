@@ -139,12 +139,17 @@ class Check:
             yield Finding(
                 self.id,
                 problem.consequence or self.consequence,
-                problem.where,
-                problem.got,
-                problem.happens or self.happens,
-                problem.fix or self.fix,
+                _printable(problem.where),
+                _printable(problem.got),
+                _printable(problem.happens or self.happens),
+                _printable(problem.fix or self.fix),
                 self.source,
             )
+
+
+def _printable(text: str) -> str:
+    """A text without halves of characters, which JSON can hold and no terminal can show."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 CHECKS: dict[str, Check] = {}

@@ -322,7 +322,7 @@ def _some_layer(name: str, names: set[Any]) -> bool:
 )
 def position_rank(package: Package, target: Target) -> Iterator[Problem]:
     value = _decoder_input(package, "position_ids")
-    kind = package.model.get("type")
+    kind = str(package.model.get("type", ""))
     if value is None or value.shape is None:
         return
     rank = len(value.shape)
@@ -332,7 +332,7 @@ def position_rank(package: Package, target: Target) -> Iterator[Problem]:
     elif kind in MROPE_TYPES and (rank != 3 or value.shape[0] not in (3, "3")):
         got = f"shape {[str(side) for side in value.shape]} for {kind}"
         yield Problem(where, got, "The run fails.", consequence="refusal")
-    elif kind not in MROPE_TYPES and rank == 3 and isinstance(kind, str):
+    elif kind and kind not in MROPE_TYPES and rank == 3:
         happens = "The run fails: Invalid rank for input, Got: 2 Expected: 3."
         yield Problem(where, f"rank 3 for {kind}", happens, consequence="refusal")
 

@@ -134,7 +134,7 @@ def _merges(model: Any) -> Iterator[tuple[Any, Any]]:
     if ids is None:
         return
     for node in model.graph.all_nodes():
-        if node.op_type != "Where" or kind_of(node.inputs[2]) in _INTEGERS:
+        if node.op_type != "Where" or len(node.inputs) != 3 or kind_of(node.inputs[2]) in _INTEGERS:
             continue
         if _compared(node.inputs[0]):
             yield node, ids

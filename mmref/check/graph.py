@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mmref.check.base import Problem, Target, check
-from mmref.package import inside
+from mmref.package import inside, is_file
 
 __all__ = ["ancestors", "kind_of", "sizes_of"]
 
@@ -133,7 +133,7 @@ def missing_data(named: Named, target: Target) -> Iterator[Problem]:
         if path is None:
             got = f"{str(tensor.location)!r} leads out of the folder"
             yield Problem(f"{part}: {name}", got)
-        elif not path.is_file():
+        elif not is_file(path):
             yield Problem(f"{part}: {name}", f"{str(tensor.location)!r} is not there")
         else:
             need = (tensor.offset or 0) + (tensor.length or tensor.nbytes)

@@ -7,7 +7,7 @@ from typing import Any
 
 from mmref.check.base import Problem, Target, check
 from mmref.check.keys import MROPE_TYPES
-from mmref.package import PROCESSORS, Package
+from mmref.package import PROCESSORS, Package, is_file
 
 __all__: list[str] = []
 
@@ -33,7 +33,7 @@ def file_missing(package: Package, target: Target) -> Iterator[Problem]:
         if not package.part(part):
             continue
         file = package.part(part).get("config_filename", default)
-        if str(file) not in package.processors and not (package.folder / str(file)).is_file():
+        if str(file) not in package.processors and not is_file(package.folder / str(file)):
             where = f"genai_config.json: model.{part}.config_filename"
             yield Problem(where, f"{file!r} is not in the folder")
 
@@ -63,7 +63,7 @@ def layout(package: Package, target: Target) -> Iterator[Problem]:
     source="the processors that ONNX Runtime GenAI ships for the Qwen-VL line",
 )
 def steps(package: Package, target: Target) -> Iterator[Problem]:
-    if package.model.get("type") not in MROPE_TYPES:
+    if str(package.model.get("type")) not in MROPE_TYPES:
         return
     for file, data in package.processors.items():
         found = [kind for kind, _ in _operations(data)]
@@ -138,7 +138,7 @@ def id_differs(package: Package, target: Target) -> Iterator[Problem]:
     ids = {
         entry["content"]: entry["id"]
         for entry in added
-        if isinstance(entry, dict) and "content" in entry and "id" in entry
+        if isinstance(entry, dict) and isinstance(entry.get("content"), str) and "id" in entry
     }
     for key, contents in _TOKENS.items():
         given = package.model.get(key)
@@ -164,7 +164,7 @@ def graph_constant(package: Package, target: Target) -> Iterator[Problem]:
     given = {
         package.model[name]
         for name in ("image_token_id", "video_token_id", "audio_token_id")
-        if name in package.model
+        if isinstance(package.model.get(name), int | float)
     }
     for node in embedding.graph.all_nodes():
         if node.op_type != "Equal" or not any(_is_ids(value) for value in node.inputs):
@@ -179,7 +179,9 @@ def graph_constant(package: Package, target: Target) -> Iterator[Problem]:
 
 def _is_ids(value: Any) -> bool:
     """Whether a value is the token ids, or made of them by casts and reshapes."""
-    while value is not None:
+    seen: set[Any] = set()
+    while value is not None and value not in seen:  # a damaged graph may go in circles
+        seen.add(value)
         if value.name == "input_ids":
             return True
         node = value.producer()

@@ -52,7 +52,7 @@ def load(package: Package, target: Target) -> Iterator[Problem]:
     source="the installed ONNX Runtime GenAI, on probe graphs with this package's names and types",
 )
 def positions(package: Package, target: Target) -> Iterator[Problem]:
-    if package.model.get("type") not in MROPE_TYPES:
+    if str(package.model.get("type")) not in MROPE_TYPES:
         return
     found = outcomes(package)
     if not found or found[0].status != "answer":
