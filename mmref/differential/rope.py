@@ -120,7 +120,7 @@ def _steps(found: rope.RopePositions, case: Case, rules: RopeRules | None) -> di
         multimodal = families.get(case.family).fusing.kinds
         kept = rules.rewound_cache == "kept_if_multimodal" and multimodal
         if rules.rewind_to_cache == "refused_for_text" and not multimodal:
-            _refuse_rewinds_to_the_cache(case)
+            _refuse_rewinds_to_the_cache(case, rules)
         changed: dict[str, Any] = {name: getattr(rules, name) for name in _OF_STEPS}
         changed["rewound_cache"] = "kept" if kept else "cut"
         arrays = steps.by_rules(whole, case, replace(PositionRules(), **changed))
@@ -130,8 +130,9 @@ def _steps(found: rope.RopePositions, case: Case, rules: RopeRules | None) -> di
     }
 
 
-def _refuse_rewinds_to_the_cache(case: Case) -> None:
+def _refuse_rewinds_to_the_cache(case: Case, rules: RopeRules) -> None:
     total = cached = case.arrays["input_ids"].shape[1]
+    repeats = False
     for number, step in enumerate(case.steps, start=1):
         if step.action == "rewind":
             if step.count == cached < total:
@@ -141,11 +142,17 @@ def _refuse_rewinds_to_the_cache(case: Case) -> None:
                     got=f"{cached} tokens in the cache, and one that is not",
                     hint="genai-text-rewind-to-cache-refused",
                 )
+            repeats = repeats or step.count < total
             total, cached = step.count, min(cached, step.count)
-        elif step.action == "append":
+            continue
+        if step.action == "append":
             total = cached = total + step.arrays["input_ids"].shape[1]
         else:
-            total, cached = total + step.count, total + step.count - 1
+            # the token that goes in once more counts
+            again = int(repeats and rules.generate_after_rewind == "repeats_last")
+            total += again + step.count
+            cached = total - 1
+        repeats = False
 
 
 def _by_windows(case: Case, rules: RopeRules | None) -> dict[str, Array]:

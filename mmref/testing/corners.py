@@ -310,6 +310,10 @@ def rope_corners() -> dict[str, Case]:
         "windows-aligned-right": rope_case(
             [[20, 21, 22]], window=2, window_alignment="right", decode_steps=2
         ),
+        "taken-back-after-a-repeat": rope_case(
+            [[20, 20]],
+            steps=(Step("rewind", 1), Step("generate", 1), Step("rewind", 2), rope_append([20])),
+        ),
         "windows-and-turns": rope_case(
             [[20, 21, 22]], window=2, steps=(Step("generate", 3), rope_append([23, 24, 25]))
         ),
