@@ -27,7 +27,7 @@ PROCESSORS = {"vision": "processor_config.json", "speech": "audio_processor_conf
 
 _CONFIG = "genai_config.json"
 _LARGEST_JSON = 64 * 2**20  # bytes; a tokenizer.json of a large vocabulary has about 20 MB
-_MOST_VALUES = 6_000_000  # brackets and commas; that tokenizer.json has about two million
+_MOST_VALUES = 6_000_000  # brackets and commas; three times what 250,000 tokens and merges make
 _LARGEST_GRAPH = 2 * 2**30  # what protobuf can hold
 
 
@@ -104,7 +104,7 @@ class Package:
         MissingExtra
             If onnx-ir is not installed.
         """
-        if not folder.is_dir():
+        if not os.path.isdir(folder):  # False, and no error, for a path that cannot be one
             raise BadPackage("no-package", where=str(folder), got="not a folder")
         config = read_json(folder / _CONFIG)
         package = cls(folder, config)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -79,8 +80,9 @@ def check_path(path: Path, checks: Iterable[Check], target: Target) -> Report:
         If onnx-ir is not installed.
     """
     report = Report(str(path), target)
-    if path.is_dir() or path.name == "genai_config.json":
-        package = Package.read(path if path.is_dir() else path.parent)
+    folder = os.path.isdir(path)  # False, and no error, for a path that cannot be one
+    if folder or path.name == "genai_config.json":
+        package = Package.read(path if folder else path.parent)
         graphs = list(package.graphs.items())
     else:
         package = None

@@ -29,6 +29,7 @@ __all__ = ["campaign", "diff", "engines", "explanation", "json", "nothing_compar
 
 _ENGINE_KEYS = ("name", "version", "provider", "compared_as", "differences")
 _MOST_TOKENS = 200
+_NOT_ASKED = "the engine is not asked about "
 _WIDE = 400  # a table of many releases is wider than a terminal: nothing is cut
 _LONGEST_CASE = 2000  # characters of a case on the command line
 _BOUNDARIES = {
@@ -108,8 +109,14 @@ def diff(report: Report, command: str = "") -> None:
                 f"{entry.engine.name} {entry.engine.version} has no entry of its own: compared "
                 f"as {entry.release.version}, the nearest lower release that has one"
             )
+        asked = {name for name in entry.skipped if name.startswith(_NOT_ASKED)}
         for reason, count in entry.skipped.most_common():
-            console.print(f"skipped {count} on {entry.label}: {reason}", style="dim")
+            if reason not in asked:
+                console.print(f"skipped {count} on {entry.label}: {reason}", style="dim")
+        if asked:  # one line for all subjects
+            count = sum(entry.skipped[reason] for reason in asked)
+            subjects = ", ".join(sorted(reason.removeprefix(_NOT_ASKED) for reason in asked))
+            console.print(f"skipped {count} on {entry.label}: {_NOT_ASKED}{subjects}", style="dim")
     for error in report.missing:
         console.print(unavailable(error), markup=False)
     totals = ("compared", "equal", "known", "new", "vanished", "skipped", "crashed")

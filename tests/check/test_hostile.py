@@ -120,3 +120,10 @@ def test_data_outside_the_folder_is_not_looked_at(tmp_path: Path, location: str)
 
     found = _spoilt(tmp_path / "package", "vision.onnx", add).findings
     assert any(f.check == "graph/missing-data" and "w.x" in f.where for f in found)
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "a/" * 3000 + "genai_config.json", "\ud800"])
+def test_a_path_that_cannot_be_one_is_named(name: str) -> None:
+    with pytest.raises(BadPackage) as caught:
+        _checked(Path(name))
+    assert caught.value.where
