@@ -13,9 +13,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections import OrderedDict
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -26,6 +24,7 @@ from mmref import families
 from mmref.case import Case, Outcome, Step
 from mmref.engines import genai_audio
 from mmref.engines.genai_fusion import Packages
+from mmref.engines.genai_models import KeptModels
 from mmref.engines.genai_rope import TextModels, ends_the_process
 from mmref.engines.genai_tokens import TokenProcessors, dies_of
 from mmref.errors import MissingExtra, MissingProvider
@@ -35,7 +34,6 @@ from mmref.probes.genai import CONTEXT_LENGTH, VOCABULARY
 __all__ = ["GenAI"]
 
 Array = npt.NDArray[Any]
-_KEPT_MODELS = 32
 _CHILD_SECONDS = 60
 # what the engine never wrote is to look like it: the C library fills memory that it hands out
 _CHILD_ENVIRONMENT = {"PYTHONFAULTHANDLER": "", "MALLOC_PERTURB_": "85"}
@@ -86,7 +84,7 @@ class GenAI:
         self._clips = genai_audio.AudioProcessor(onnxruntime_genai)
         self._texts = TextModels(onnxruntime_genai, provider)
         self._ended: dict[tuple[str, str], Outcome] = {}
-        self._models: OrderedDict[PackageConfig, tuple[Any, Any]] = OrderedDict()
+        self._models = KeptModels(onnxruntime_genai, provider)
         with contextlib.suppress(AttributeError):
             onnxruntime_genai.set_log_options(enabled=False)
         if provider == "cuda":
@@ -189,23 +187,7 @@ class GenAI:
         )
 
     def _model(self, config: PackageConfig) -> Any:
-        if config in self._models:
-            self._models.move_to_end(config)
-            return self._models[config][0]
-        folder = tempfile.TemporaryDirectory(prefix="mmref-")
-        write_package(Path(folder.name), config)
-        model = self._og.Model(self._configuration(folder.name))
-        self._models[config] = (model, folder)
-        if len(self._models) > _KEPT_MODELS:
-            self._models.popitem(last=False)[1][1].cleanup()
-        return model
-
-    def _configuration(self, folder: str) -> Any:
-        configuration = self._og.Config(folder)
-        if self.provider != "cpu":
-            configuration.clear_providers()
-            configuration.append_provider(self.provider)
-        return configuration
+        return self._models.get(config, lambda folder: write_package(folder, config))
 
     def _answer(self, case: Case, config: PackageConfig) -> dict[str, Array]:
         og = self._og

@@ -7,7 +7,6 @@ another subject, and without one the engine asks for no grid.
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy.typing as npt
 
 from mmref import families
 from mmref.case import Case
+from mmref.engines.genai_models import KeptModels
 from mmref.probes import PackageConfig, write_package
 from mmref.probes import fusion as graphs
 
@@ -39,8 +39,7 @@ class Packages:
 
     def __init__(self, engine: Any, provider: str = "cpu") -> None:
         self._engine = engine
-        self._provider = provider
-        self._made: dict[tuple[str, int], tuple[Any, Any]] = {}
+        self._models = KeptModels(engine, provider)
 
     def skip(self, case: Case) -> str | None:
         """Why a case cannot be put to the engine, or None.
@@ -115,22 +114,17 @@ class Packages:
         row = families.get(case.family)
         model_type = case.family if case.family == "fara" else str(row.genai_type)
         image = int(graphs.token_ids(case).image or 0)
-        key = (model_type, image)
-        if key not in self._made:
-            folder = tempfile.TemporaryDirectory(prefix="mmref-")
-            ids = {"image_token_id": image, "pad_token_id": 0, "eos_token_id": 1}
-            ids["vision_start_token_id"] = _NO_TOKEN
-            write_package(Path(folder.name), PackageConfig(model_type, tuple(ids.items())))
+        ids = {"image_token_id": image, "pad_token_id": 0, "eos_token_id": 1}
+        ids["vision_start_token_id"] = _NO_TOKEN
+
+        def write(folder: Path) -> None:
+            write_package(folder, PackageConfig(model_type, tuple(ids.items())))
             graphs.write(
-                Path(folder.name) / "embedding.onnx",
+                folder / "embedding.onnx",
                 _FORM,
                 [("image_features", image)],
                 vocabulary=graphs.VOCABULARY,
                 hidden=graphs.HIDDEN,
             )
-            configuration = self._engine.Config(folder.name)
-            if self._provider != "cpu":
-                configuration.clear_providers()
-                configuration.append_provider(self._provider)
-            self._made[key] = (self._engine.Model(configuration), folder)
-        return self._made[key][0]
+
+        return self._models.get((model_type, image), write)

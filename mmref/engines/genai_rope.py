@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections import OrderedDict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +9,7 @@ import numpy.typing as npt
 
 from mmref import families
 from mmref.case import Case, Step
+from mmref.engines.genai_models import KeptModels
 from mmref.probes.genai import CONTEXT_LENGTH, VOCABULARY
 from mmref.probes.text import PIPELINE, WINDOWED_CONTEXT, TextPackage, write_text_package
 
@@ -29,7 +27,6 @@ _TYPES = {
     "phi3": "phi3",
     "gemma3_text": "gemma3_text",
 }
-_KEPT_MODELS = 32
 _EOS = 2
 
 
@@ -46,8 +43,7 @@ class TextModels:
 
     def __init__(self, engine: Any, provider: str = "cpu") -> None:
         self._engine = engine
-        self._provider = provider
-        self._made: OrderedDict[TextPackage, tuple[Any, Any]] = OrderedDict()
+        self._models = KeptModels(engine, provider)
 
     def skip(self, case: Case) -> str | None:
         """Why a case cannot be put to the engine, or None.
@@ -148,19 +144,7 @@ class TextModels:
         return step.action == "generate"
 
     def _model(self, package: TextPackage) -> Any:
-        if package in self._made:
-            self._made.move_to_end(package)
-            return self._made[package][0]
-        folder = tempfile.TemporaryDirectory(prefix="mmref-")
-        write_text_package(Path(folder.name), package)
-        configuration = self._engine.Config(folder.name)
-        if self._provider != "cpu":
-            configuration.clear_providers()
-            configuration.append_provider(self._provider)
-        self._made[package] = (self._engine.Model(configuration), folder)
-        if len(self._made) > _KEPT_MODELS:
-            self._made.popitem(last=False)[1][1].cleanup()
-        return self._made[package][0]
+        return self._models.get(package, lambda folder: write_text_package(folder, package))
 
 
 class _Look:

@@ -52,7 +52,7 @@ def agree(engine: Engine, count: int) -> Counter[str]:
 def test_every_answer_has_a_name(engine: Engine) -> None:
     seen = agree(engine, 400)
     assert seen["equal"] > 50
-    assert seen["known"] > 15
+    assert seen["known"] > 5
     if engine.name == "onnxruntime-genai":
         assert min(seen["windows"], seen["steps"], seen["refusal"]) > 15
 
