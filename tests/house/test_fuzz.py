@@ -112,7 +112,7 @@ def test_killed_ten_times_it_loses_no_finding(tmp_path: Path) -> None:
     written: set[str] = set()
     for _ in range(10):
         process = start(found, "--engine", program("Crashes"), "--engine", program("SpatialResume"))
-        time.sleep(chance.uniform(2, 8))
+        time.sleep(chance.uniform(2, 5))
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         now = {path.name for path in found.glob("*.json")}
