@@ -187,7 +187,8 @@ def test_a_case_that_every_engine_skips_ends_with_3() -> None:
     assert b"no model type" in done.stderr
 
 
-def test_engines() -> None:
+def test_engines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MMREF_CACHE", str(tmp_path))  # no release that was fetched
     done = mmref("engines")
     rows = json.loads(done.stdout)["engines"]
     assert done.returncode == 0

@@ -35,6 +35,7 @@ __all__ = ["GenAI"]
 
 Array = npt.NDArray[Any]
 _CHILD_SECONDS = 60
+_ATTEMPTS = 20
 # what the engine never wrote is to look like it: the C library fills memory that it hands out
 _CHILD_ENVIRONMENT = {"PYTHONFAULTHANDLER": "", "MALLOC_PERTURB_": "85"}
 _CONFIG_KEYS = {
@@ -43,6 +44,20 @@ _CONFIG_KEYS = {
     "video": "video_token_id",
     "vision_start": "vision_start_token_id",
 }
+
+
+class _EndedEarlyError(Exception):
+    """A token was sampled that no probe favours.
+
+    After a row of nothing but pad ids the engine samples from logits that it never wrote: once
+    in a hundred runs the end of the text. What it does then says nothing of positions.
+    """
+
+
+def _generate(generator: Any, most: int) -> None:
+    generator.generate_next_token()
+    if generator.is_done() and generator.token_count() < most:
+        raise _EndedEarlyError("the end of the text was sampled")
 
 
 class GenAI:
@@ -145,11 +160,15 @@ class GenAI:
         config = self.package(case)
         if config.spatial_merge_size <= 0 and not self._in_child:
             return self._run_in_child(case)
-        try:
-            return Outcome("answer", self._answer(case, config))
-        except Exception as error:
-            # whatever the engine raises on a prompt is its refusal; nothing else is known of it
-            return Outcome.refusal(error)
+        for _ in range(_ATTEMPTS):
+            try:
+                return Outcome("answer", self._answer(case, config))
+            except _EndedEarlyError as error:
+                ended = Outcome.refusal(error)
+            except Exception as error:
+                # whatever the engine raises on a prompt is its refusal; nothing else is known of it
+                return Outcome.refusal(error)
+        return ended
 
     def package(self, case: Case) -> PackageConfig:
         """The package that a case needs.
@@ -198,8 +217,9 @@ class GenAI:
         if mask is not None:
             ids = np.where(np.asarray(mask) != 0, ids, pad)
         parameters = og.GeneratorParams(model)
+        most = ids.shape[1] + _later_tokens(case) + 1
         parameters.set_search_options(
-            max_length=ids.shape[1] + _later_tokens(case) + 1,
+            max_length=most,
             batch_size=ids.shape[0],
             do_sample=False,
             num_beams=int(case.scalars.get("num_beams", 1)),  # type: ignore[arg-type]
@@ -213,7 +233,7 @@ class GenAI:
         following = []
         # the tensors of a step can be read after the call that follows it
         for step in range(case.decode_steps + 1 if case.decode_steps else 0):
-            generator.generate_next_token()
+            _generate(generator, most)
             if step:
                 following.append(np.array(generator.get_input("position_ids")))
         if following:
@@ -221,7 +241,7 @@ class GenAI:
             arrays["next_attention_mask"] = np.array(generator.get_input("attention_mask"))
         pending = False
         for number, later in enumerate(case.steps, start=1):
-            pending = self._step(generator, later, number, pending, arrays)
+            pending = self._step(generator, later, number, pending, arrays, most)
         return arrays
 
     def _start(self, generator: Any, arrays: Mapping[str, Array]) -> None:
@@ -242,7 +262,13 @@ class GenAI:
         return tensors
 
     def _step(
-        self, generator: Any, step: Step, number: int, pending: bool, arrays: dict[str, Array]
+        self,
+        generator: Any,
+        step: Step,
+        number: int,
+        pending: bool,
+        arrays: dict[str, Array],
+        most: int,
     ) -> bool:
         """Do one step and add what the decoder got; whether a generated token waits to go in."""
         seen: list[Array] = []
@@ -265,7 +291,7 @@ class GenAI:
                 generator.append_tokens(step.arrays["input_ids"].astype(np.int32).ravel())
             look()
         for call in range(step.count):  # a call shows what the one before it made
-            generator.generate_next_token()
+            _generate(generator, most)
             if call or pending:
                 look()
         if seen:
