@@ -19,6 +19,10 @@ _BLOCK = re.compile(r"\b(?:blocks|layers)[./]\d+")
 _AXIS_TABLES = frozenset({"freq_table", "inv_freq", "cos_table", "sin_table"})
 _FLOATS = frozenset({"FLOAT", "FLOAT16", "BFLOAT16"})
 _MASK_INPUT = {"Attention": 3, "MultiHeadAttention": 5}
+# what these make is no longer the tokens' own keys: a past behind them belongs to another layer
+_MIXERS = frozenset(
+    {"Attention", "MultiHeadAttention", "GroupQueryAttention"} | {"MatMul", "Gemm", "MatMulNBits"}
+)
 _OF_HIDDEN_STATES = frozenset({"Add", "MatMul", "Gemm", "Mul"})
 _WINDOWED = frozenset({"fara", "qwen2_5_vl"})
 _LARGEST_MASK = 4096  # elements of a table of dimensions that are looked at
@@ -42,7 +46,8 @@ def causal_alignment(named: Named, target: Target) -> Iterator[Problem]:
         if any(value is not None for value in node.inputs[4:7]):
             continue
         queries, keys = (_length(value) for value in node.inputs[:2])
-        pasts = [v for v in ancestors(node.inputs[1]) if str(v.name).startswith("past_")]
+        before = ancestors(node.inputs[1], stop=_MIXERS)
+        pasts = [value for value in before if str(value.name).startswith("past_")]
         if pasts or (queries is not None and keys is not None and queries != keys):
             got = f"{queries} queries, {keys} keys"
             if pasts:

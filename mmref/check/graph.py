@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -332,13 +332,15 @@ def audio_mask(named: Named, target: Target) -> Iterator[Problem]:
         yield Problem(f"{part}: {frames[0].name}", "no input named like a mask or a length")
 
 
-def ancestors(value: Any) -> Iterator[Any]:
+def ancestors(value: Any, *, stop: Container[str] = ()) -> Iterator[Any]:
     """A value and every value that it is made from.
 
     Parameters
     ----------
     value : onnx_ir.Value or None
         A value.
+    stop : container of str
+        Operators that end the walk: what they make is yielded, what they take is not.
 
     Yields
     ------
@@ -354,7 +356,8 @@ def ancestors(value: Any) -> Iterator[Any]:
         seen.add(id(found))
         yield found
         node = found.producer()
-        stack += node.inputs if node is not None else ()
+        if node is not None and node.op_type not in stop:
+            stack += node.inputs
 
 
 def sizes_of(value: Any) -> list[int]:

@@ -13,8 +13,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
@@ -22,11 +22,9 @@ import numpy.typing as npt
 
 from mmref import families
 from mmref.case import Case, Outcome, Step
-from mmref.engines import genai_audio
+from mmref.engines import genai_audio, genai_rope, genai_tokens
 from mmref.engines.genai_fusion import Packages
 from mmref.engines.genai_models import KeptModels
-from mmref.engines.genai_rope import TextModels, ends_the_process
-from mmref.engines.genai_tokens import TokenProcessors, dies_of
 from mmref.errors import MissingExtra, MissingProvider
 from mmref.probes import PackageConfig, write_package
 from mmref.probes.genai import CONTEXT_LENGTH, VOCABULARY
@@ -44,6 +42,21 @@ _CONFIG_KEYS = {
     "video": "video_token_id",
     "vision_start": "vision_start_token_id",
 }
+
+
+_DIES_OF: dict[str, Callable[[Case], bool]] = {
+    "tokens": genai_tokens.dies_of,
+    "audio": genai_audio.dies_of,
+    "rope": genai_rope.dies_of,
+}
+
+
+class _Part(Protocol):
+    """What one subject other than positions is asked of."""
+
+    def skip(self, case: Case) -> str | None: ...
+
+    def answer(self, case: Case) -> dict[str, Array]: ...
 
 
 class _EndedEarlyError(Exception):
@@ -94,11 +107,13 @@ class GenAI:
         self.provider = provider
         self._og = onnxruntime_genai
         self._in_child = in_child
-        self._processors = TokenProcessors(onnxruntime_genai)
-        self._packages = Packages(onnxruntime_genai, provider)
-        self._clips = genai_audio.AudioProcessor(onnxruntime_genai)
-        self._texts = TextModels(onnxruntime_genai, provider)
-        self._ended: dict[tuple[str, str], Outcome] = {}
+        self._parts: dict[str, _Part] = {
+            "tokens": genai_tokens.TokenProcessors(onnxruntime_genai),
+            "fusion": Packages(onnxruntime_genai, provider),
+            "audio": genai_audio.AudioProcessor(onnxruntime_genai),
+            "rope": genai_rope.TextModels(onnxruntime_genai, provider),
+        }
+        self._ended: dict[str, Outcome] = {}
         self._models = KeptModels(onnxruntime_genai, provider)
         with contextlib.suppress(AttributeError):
             onnxruntime_genai.set_log_options(enabled=False)
@@ -117,14 +132,8 @@ class GenAI:
 
     def skip(self, case: Case) -> str | None:
         """Families without a model type, and prompts beyond the packages' context."""
-        if case.subject == "tokens":
-            return self._processors.skip(case)
-        if case.subject == "fusion":
-            return self._packages.skip(case)
-        if case.subject == "audio":
-            return self._clips.skip(case)
-        if case.subject == "rope":
-            return self._texts.skip(case)
+        if case.subject in self._parts:
+            return self._parts[case.subject].skip(case)
         family = families.get(case.family)
         if family.genai_type is None:
             return "the engine has no model type with 3-D positions for the family"
@@ -142,33 +151,24 @@ class GenAI:
 
     def run(self, case: Case) -> Outcome:
         """Positions and masks that the decoder received, its processor's tokens, or embeddings."""
-        if case.subject != "positions":
-            if case.subject == "rope" and not self._in_child and ends_the_process(case):
-                return self._run_in_child(case)
-            fatal = {"tokens": dies_of, "audio": genai_audio.ends_the_process}.get(case.subject)
-            if fatal is not None and not self._in_child and fatal(case):
-                return self._once_in_child(case)
-            own: TokenProcessors | Packages | TextModels | genai_audio.AudioProcessor = self._texts
-            if case.subject == "audio":
-                own = self._clips
-            if case.subject in ("tokens", "fusion"):
-                own = self._processors if case.subject == "tokens" else self._packages
-            try:
-                return Outcome("answer", own.answer(case))
-            except Exception as error:
-                return Outcome.refusal(error)
-        config = self.package(case)
-        if config.spatial_merge_size <= 0 and not self._in_child:
-            return self._run_in_child(case)
+        if not self._in_child and self._dies_of(case):
+            return self._once_in_child(case)
+        part = self._parts.get(case.subject)
         for _ in range(_ATTEMPTS):
             try:
-                return Outcome("answer", self._answer(case, config))
+                return Outcome("answer", part.answer(case) if part else self._answer(case))
             except _EndedEarlyError as error:
                 ended = Outcome.refusal(error)
             except Exception as error:
                 # whatever the engine raises on a prompt is its refusal; nothing else is known of it
                 return Outcome.refusal(error)
         return ended
+
+    def _dies_of(self, case: Case) -> bool:
+        """Whether the process is known to end, or to read what it never wrote."""
+        if case.subject == "positions":
+            return self.package(case).spatial_merge_size <= 0
+        return case.subject in _DIES_OF and _DIES_OF[case.subject](case)
 
     def package(self, case: Case) -> PackageConfig:
         """The package that a case needs.
@@ -208,9 +208,9 @@ class GenAI:
     def _model(self, config: PackageConfig) -> Any:
         return self._models.get(config, lambda folder: write_package(folder, config))
 
-    def _answer(self, case: Case, config: PackageConfig) -> dict[str, Array]:
+    def _answer(self, case: Case) -> dict[str, Array]:
         og = self._og
-        model = self._model(config)
+        model = self._model(self.package(case))
         ids = np.asarray(case.arrays["input_ids"])
         pad = (case.ids or families.get(case.family).token_ids).pad or 0
         mask = case.arrays.get("attention_mask")
@@ -301,8 +301,8 @@ class GenAI:
         return step.action == "generate"
 
     def _once_in_child(self, case: Case) -> Outcome:
-        """The outcome of a child, which is kept: there are few such cases, met again and again."""
-        key = case.subject, case.family
+        """The outcome of a child, which is kept: such cases are met again and again."""
+        key = case.key
         if key not in self._ended:
             self._ended[key] = self._run_in_child(case)
         return self._ended[key]

@@ -13,7 +13,7 @@ from mmref import families
 from mmref.case import Case
 from mmref.probes import clips, vocabulary
 
-__all__ = ["AudioProcessor", "ends_the_process"]
+__all__ = ["AudioProcessor", "dies_of"]
 
 _SHORTEST = 161  # samples of a clip with one frame
 _LONGEST = 640_000  # samples; the engine computes a spectrogram of every one of them
@@ -52,7 +52,7 @@ class AudioProcessor:
         samples = case.arrays["samples"]
         if samples.size and (samples.min() < 0 or samples.max() > _LONGEST):
             return f"clips below zero, or of more than {_LONGEST} samples"
-        if ends_the_process(case) and samples.tolist() != [1]:
+        if dies_of(case) and samples.tolist() != [1]:
             return "a clip without a frame: the process ends, as one clip of one sample shows"
         return None
 
@@ -85,7 +85,7 @@ class AudioProcessor:
         return {"tokens": np.array(counts, np.int64)}
 
 
-def ends_the_process(case: Case) -> bool:
+def dies_of(case: Case) -> bool:
     """Whether a case is to be run in a child, since the engine dies of it.
 
     Parameters

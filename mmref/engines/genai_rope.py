@@ -13,7 +13,7 @@ from mmref.engines.genai_models import KeptModels
 from mmref.probes.genai import CONTEXT_LENGTH, VOCABULARY
 from mmref.probes.text import PIPELINE, WINDOWED_CONTEXT, TextPackage, write_text_package
 
-__all__ = ["TextModels", "ends_the_process"]
+__all__ = ["TextModels", "dies_of"]
 
 Array = npt.NDArray[Any]
 
@@ -166,7 +166,7 @@ class _Look:
 _CACHE = "past_key_values.0.key"
 
 
-def ends_the_process(case: Case) -> bool:
+def dies_of(case: Case) -> bool:
     """Whether a case is to be run in a child: the engine dies of it, or reads what it never wrote.
 
     Parameters

@@ -111,8 +111,8 @@ class PackageEngine(GenAI):
             self._loaded = self._og.Model(self._folder.name)
         return self._loaded
 
-    def _answer(self, case: Case, config: PackageConfig) -> dict[str, Array]:
-        return super()._answer(self._recast(case), config)
+    def _answer(self, case: Case) -> dict[str, Array]:
+        return super()._answer(self._recast(case))
 
     def _start(self, generator: Any, arrays: Mapping[str, Array]) -> None:
         if self._text_alone:  # the engine takes tokens there, and nothing else

@@ -293,7 +293,9 @@ def causal_with_its_past(graph: Graph) -> None:
     q, k = (graph.input(name, "FLOAT", ["b", 1, "s", 4]) for name in ("q", "k"))
     past = [graph.input(f"past_key_values.0.{n}", "FLOAT", ["b", 1, "p", 4]) for n in ("key", "v")]
     made = graph.node("Attention", q, k, k, None, *past, is_causal=1)
-    out(graph, graph.node("Attention", made, q, q, is_causal=1), shape=["b", 1, "s", 4])
+    made = graph.node("Attention", made, q, q, is_causal=1)
+    # the next layer's keys come out of attention with a past, and have none of their own
+    out(graph, graph.node("Attention", made, made, made, is_causal=1), shape=["b", 1, "s", 4])
 
 
 def sections(graph: Graph) -> None:
